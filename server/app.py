@@ -69,5 +69,7 @@ def run_met(
     if driver.deployed and study.run.measure_votes:
         raise FedprivError("run.measure_votes is for simulations: a deployed server knows no client's gradient")
     masked = masks_sums(study, driver.deployed)
+    if masked and study.evaluation is not None:
+        raise FedprivError("evaluation: masked sums carry messages alone: privacy.trust = 'local', or no evaluation")
     asks = MaskedSums(driver) if masked else driver
     run_rounds(study, directory, asks, resume=resume, quiet=quiet, masked=masked, on_round=on_round)

@@ -24,6 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.flower.masking import PHASES, Ask, Part, Seal, answered_phase
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire

@@ -42,6 +42,7 @@ from fedpriv.node.own_ledger import Charge
 from fedpriv.node.shares import Shares
 from fedpriv.releases import release_at
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
+from fedpriv.studies.evaluating import asking_study
 from fedpriv.studies.identity import identity_text
 from fedpriv.studies.study import Study
 
@@ -84,24 +85,26 @@ class Node:
 
     def answer(
         self, text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
-        *, run: str = "", masked: bool = False, context: bytes = b"",
+        *, run: str = "", masked: bool = False, context: bytes = b"", evaluates: bool = False,
         sealed: Callable[[bytes], bytes] = lambda reply: reply,
     ) -> bytes:  # fmt: skip
         """A node's reply to a server's round, charged first, or `Refused`. The same request gets the same bytes again.
 
         `run` tells runs of one study apart, where the policy answers another anew. `masked` says that a protocol hides
-        the message, which `sealed` makes of the reply and `context` identifies.
+        the message, which `sealed` makes of the reply and `context` identifies. `evaluates`: asked about the model.
         """
         try:
             study = self.policy.read_study(text)
             self._check(study, weights, round, clients, settings)
+            told = _asking(study) if evaluates else study
             with own_ledger.opened_ledger(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
-                ask = Ask.of(identity_text(study), round, clients, *parts, run=run if anew else "")
+                ask = Ask.of(identity_text(told), round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
-                events, release = self.policy.events(study, weights.size, masked=masked), study.privacy.kept
+                events = self.policy.events(told, 1 if evaluates else weights.size, masked=masked)
+                release = study.privacy.kept
                 if self.policy.data is None:
                     shares = study_shares(study)
                 else:
@@ -113,7 +116,7 @@ class Node:
                 new = () if ledger.has(kept) else events
                 self.policy.afford(ledger.events(charge, self.policy.unit), new, alike=ledger.alike(charge))
                 ledger.charge(charge)
-                drawn = self._drawn(study, noise, weights, round, clients, settings)
+                drawn = self._drawn(study, noise, weights, round, clients, settings, evaluates)
                 reply = sealed(drawn) if drawn else NOTHING
                 ledger.store(ask, reply)
                 return _given(reply)
@@ -170,7 +173,7 @@ class Node:
 
     def _drawn(
         self, study: Study, noise: Secret | Unheld | None, weights: Rows, round: int, clients: Numbers,
-        settings: Settings | None,
+        settings: Settings | None, evaluates: bool,
     ) -> bytes:  # fmt: skip
         """The reply of this node's clients, drawn after the charge; no bytes where its data allow none."""
         if isinstance(noise, Unheld):
@@ -189,7 +192,11 @@ class Node:
             check_release(study, cohort.net, cohort.division)
             if self.policy.unit == "record" and not cohort.division.disjoint:
                 raise FedprivError("a record may be at several clients, and this client's budget is of records")
-            return cohort.reply(weights, round, clients, settings)
+            return (
+                cohort.answers(weights, round, clients)
+                if evaluates
+                else cohort.reply(weights, round, clients, settings)
+            )
         except FAULTS as error:
             write_log(of_data(what_is_wrong(error)))
             return NOTHING
@@ -222,6 +229,13 @@ class Node:
         if study.privacy.kept is not None:
             return pool, in_order(pool, study.clients.count, *held)
         return pool, dealt_records(pool, key_in(self.folder, DEALING), study.clients.count, *held)
+
+
+def _asking(study: Study) -> Study:
+    """The study of the answers that a server asks a node's clients for; refused where it has no evaluation."""
+    if (found := asking_study(study)) is None:
+        raise Refused("the study has no [evaluation]: nobody answers about its model")
+    return found
 
 
 def _given(answer: bytes) -> bytes:

@@ -136,6 +136,11 @@ class Policy:
         kind = (study.privacy.release or study.privacy.mechanism).kind
         if self.mechanisms is not None and kind not in self.mechanisms:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
+        if (asking := study.evaluation) is not None:
+            if self.mechanisms is not None and asking.mechanism.kind not in self.mechanisms:
+                raise Refused(f"evaluation: {asking.mechanism.kind} is not among this client's mechanisms")
+            if asking.held_out and self.data is not None:
+                raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
         if curated(study.privacy.trust):

@@ -67,15 +67,20 @@ def most_given(messages: Numbers, answers: Numbers) -> tuple[Given, ...]:
     return tuple(found)
 
 
-def given_in_all(study: Study) -> tuple[Given, ...]:
-    """What the clients of a study have given at its end, those who give most: the schedule is public."""
+def given_by_each(study: Study) -> tuple[Numbers, Numbers]:
+    """How many messages, and answers, each client of a study will have given at its end: the schedule is public."""
     own, rounds = study.clients, study.run.rounds
     messages = rounds_of_each(own.schedule, own.count, study.run.seed, rounds)
     answers = np.zeros_like(messages)
     if (evaluation := study.evaluation) is not None:
         for round in (each for each in range(1, rounds + 1) if evaluation.due(each, rounds)):
             answers[own.schedule.asked(own.count, study.run.seed, round)] += 1
-    return most_given(messages, answers)
+    return messages, answers
+
+
+def given_in_all(study: Study) -> tuple[Given, ...]:
+    """What the clients of a study who give most will have given at its end, for what it promises."""
+    return most_given(*given_by_each(study))
 
 
 def worst_epsilon(found: Iterable[Epsilon]) -> Epsilon:

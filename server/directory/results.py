@@ -12,7 +12,6 @@ from fedpriv import records
 from fedpriv._base.files import replace_file
 from fedpriv.studies.tables import Stop
 from server.directory import data_place
-from server.progress.accuracy_words import public_words
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 REACHED = "accuracy reached"  # or that its study's run.stop has ended
@@ -93,7 +92,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "data": header["data"] | {"path": data_place(directory)},
         "accuracy": totals.accuracy,
         **({} if header["data"]["classes"] else {"r2": totals.r2}),
-        "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
+        **({"accuracy_is": header["accuracy_is"]} if "accuracy_is" in header else {}),
         **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         "rounds": end["rounds"],
         "clients": header["clients"],

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Self, TextIO
 
 from fedpriv.trust import sums_only
-from server.progress.accuracy_words import answers_words
+from server.progress.accuracy_words import accuracy_rows
 from server.progress.live_line import LiveLine
 from server.progress.words import (
     ASSUMED_HERE,
@@ -126,8 +126,7 @@ def result_table(result: Mapping[str, Any]) -> str:
     """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
     cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
-    rows = [measured_words(result), ("", result["accuracy_is"])]
-    rows += [("by answers", answers_words(found))] if (found := result.get("evaluated")) else []
+    rows = accuracy_rows(result, result.get("accuracy_is", ""), result.get("evaluated"))
     rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))
     if private:
         rows.append(
@@ -147,7 +146,7 @@ def result_table(result: Mapping[str, Any]) -> str:
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
     if result.get("not_tried"):
-        rows.insert(2, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
+        rows.insert(1, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
     if "epsilons" in result:
         rows += zip(("records kept", ""), epsilons_in_words(result["epsilons"]), strict=True)
     if result.get("left_out"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.progress.words import rounded_down, rounded_up, share_words
+from server.progress.words import measured_words, rounded_down, rounded_up, share_words
 
 
 def public_words(examples: int, evaluation: Mapping[str, Any] | None = None) -> str:
@@ -48,3 +48,20 @@ def answers_words(found: Mapping[str, Any]) -> str:
     lied = f"; Byzantine clients could have moved it by {rounded_up(found['lied'], 2)}" if found.get("lied") else ""
     between = f"from {rounded_down(found['low'], 3)} to {rounded_up(found['high'], 3)}"
     return f"{share_words(found['accuracy'])}, {between} (19 times in 20), by {found['answered']:,} answers{lied}"
+
+
+def accuracy_rows(measured: Mapping[str, Any], said: str, found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Rows of a run's table on its accuracy, or R²: on held-out records, whose they are, and by clients' answers."""
+    rows = [measured_words(measured), *([("", said)] if said else [])]
+    return [*rows, ("by answers", answers_words(found))] if found else rows
+
+
+def accuracy_sentences(examples: int, evaluation: Mapping[str, Any] | None) -> list[str]:
+    """What a run's page says of its accuracy beside the guarantee: whose records are public, what answers say."""
+    said = [f"Accuracy: {public_words(examples, evaluation)}."]
+    if evaluation is not None:
+        said.append(
+            f"Of the model, {asked_words(evaluation)}. The interval holds 19 times in 20 for the mean over the clients "
+            "that answered, if each drew its answer as the mechanism says."
+        )
+    return said

@@ -166,7 +166,8 @@ class Rounds:
         state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
-        answers = self._answered(driver, clients, state)
+        asking = self.plan.asking if self._evaluates(state.round) else None
+        answers = None if asking is None else self._gathered(driver, clients, asking, state)
         line = self._line(state, inbox, len(clients), skipped)
         if self.plan.asking is not None:
             line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
@@ -207,12 +208,6 @@ class Rounds:
             if inbox.answered >= plan.fewest:
                 break
         return inbox
-
-    def _answered(self, driver: Driver, clients: Numbers, state: State) -> Inbox | None:
-        """What a round's clients answer about the model that it has led to; None where they are not asked."""
-        if self.plan.asking is None or not self._evaluates(state.round):
-            return None
-        return self._gathered(driver, clients, self.plan.asking, state)
 
     def _stepped(self, inbox: Inbox) -> tuple[State, Vector | None, str | None]:
         """The state after the round, along which direction, and why it was skipped if it was."""

@@ -19,10 +19,9 @@ from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
 from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.spending import given_in_all
+from fedpriv.studies.spending import given_by_each, given_in_all
 from fedpriv.studies.study import Study
 from fedpriv.tolerance import is_mirrored, least_mean
 from fedpriv.tolerance.ballots import is_polled
@@ -53,10 +52,11 @@ def run_forecast(study: Study) -> dict[str, Any]:
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
     evaluation = study.table().get("evaluation")
-    asked = int(rounds_of_each(study.clients.schedule, study.clients.count, study.run.seed, study.run.rounds).sum())
+    asked, answers = (int(own.sum()) for own in given_by_each(study))
     own = study.privacy
     carried = [kind_with_settings(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None
+    sent = asked * size.bytes + (answers * size_of(plan.asking).bytes if plan.asking else 0.0)
     seconds = asked * _seconds_a_client(ready)
     # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
     spent = plan.spent(given_in_all(study))
@@ -76,20 +76,9 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "votes": _votes_survived(plan),
         "accuracy_is": public_words(len(ready.pool.y_test), evaluation),
         **({"evaluation": evaluation} if evaluation else {}),
-        "client_bytes": size.whole, "client_bytes_are": size.word,
-        "bytes_up": round(asked * size.bytes + _answers(plan)),
+        "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(sent),
         "seconds": seconds + looks * look, "start_seconds": START,
     }  # fmt: skip
-
-
-def _answers(plan: Plan) -> float:
-    """The bytes of all answers in a run's evaluations."""
-    if plan.asking is None or (own := plan.study.evaluation) is None:
-        return 0.0
-    clients, run = plan.study.clients, plan.study.run
-    due = (round for round in range(1, run.rounds + 1) if own.due(round, run.rounds))
-    asked = sum(len(plan.participation.asked(clients.count, run.seed, round)) for round in due)
-    return asked * size_of(plan.asking).bytes
 
 
 def run_forecast_table(found: Mapping[str, Any]) -> str:

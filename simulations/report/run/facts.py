@@ -10,7 +10,7 @@ from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
-from server.progress.accuracy_words import answers_words, asked_words, public_words
+from server.progress.accuracy_words import accuracy_rows, accuracy_sentences, public_words
 from server.progress.words import (
     ASSUMED,
     ASSUMED_HERE,
@@ -75,9 +75,8 @@ def _attack(run: Run) -> str:
 def outcome_facts(run: Run) -> Rows:
     """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
-    name, measured = measured_words(run.measured)
-    rows = [(name, f"{measured} {public_words(run.header['test_examples'], run.header.get('evaluation'))}")]
-    rows += [("by answers", answers_words(found))] if (found := run.last("evaluated")) else []
+    said = public_words(run.header["test_examples"], run.header.get("evaluation"))
+    rows = accuracy_rows(run.measured, said, run.last("evaluated"))
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
@@ -155,12 +154,7 @@ def promise_sentences(run: Run) -> list[str]:
         said.append(
             f"Of those data the central limit theorem estimates ε = {cost['clt']:.4g}: asymptotic, and no bound."
         )
-    if (evaluation := run.header.get("evaluation")) is not None:
-        said.append(
-            f"Of the model, {asked_words(evaluation)}. The interval holds 19 times in 20 for the mean over the clients "
-            "that answered, if each drew its answer as the mechanism says."
-        )
-    said.append(f"Accuracy: {public_words(run.header['test_examples'], evaluation)}.")
+    said += accuracy_sentences(run.header["test_examples"], run.header.get("evaluation"))
     if run.records.end is None:
         said.append(
             "The records were cut short: what was released after the last of them stands in the run's ledger only."

@@ -1,0 +1,205 @@
+"""Runs whose clients answer about the model: the same bits whoever asks, charged first, and what they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients.node.guard import Node
+from clients.node.policy import Refused
+from clients.training import cohort
+from clients.training.prepared import prepared_study
+from fedpriv import records
+from fedpriv.mechanisms import StochasticSign
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise
+from fedpriv.studies.calibrating import calibrated_study
+from fedpriv.studies.plan import Plan
+from server import rounds
+from server.progress import result_table
+from server.rounds.driver import Answer, Task
+from simulations.report.run import facts, figures
+from simulations.report.run.runs import read_run
+from simulations.runs.direct import Here
+from simulations.runs.forecast import run_forecast, run_forecast_table
+
+STUDY = """
+name = "asked"
+data = { kind = "Synthetic", records = 200, features = 5, classes = 3, held_out = 50 }
+clients = { count = 40, records = 3 }
+privacy.mechanism = { kind = "StochasticSign", clip = 1.0, scale = 4.0 }
+evaluation = { mechanism = { kind = "StochasticSign", scale = 2.0 }, every = 2 }
+run.rounds = 5
+"""
+
+
+def text(*overrides: str) -> str:
+    return study_file.study_text(calibrated_study(study_file.parsed_study(STUDY, overrides=overrides), 18))
+
+
+def run(directory: Path, *overrides: str, driver: Any = None, resume: bool = False) -> dict[str, Any]:
+    study = study_file.parsed_study(STUDY, overrides=overrides)
+    return rounds.run_rounds(study, directory, driver or Here(), resume=resume, quiet=True)
+
+
+def lines(directory: Path) -> list[dict[str, Any]]:
+    return records.read_records(directory / "records.jsonl").rounds
+
+
+def charges(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "ledger.jsonl").read_text().splitlines()][1:]
+
+
+class Dies:
+    """A driver that is killed when it is asked for the answers of one round."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.directory = at, Path()
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        if task.evaluates and task.round == self.at:
+            assert charges(self.directory)[-1]["model"], "asked before it was charged"
+            raise RuntimeError("killed")
+        yield from Here().ask(task)
+
+    def close(self) -> None:
+        pass
+
+
+def test_records_are_the_same_bytes_for_any_division_and_after_a_kill_amid_an_evaluation(tmp_path: Path) -> None:
+    run(tmp_path / "whole")
+    run(tmp_path / "seven", driver=Here(7))
+    killed = Dies(4)
+    killed.directory = tmp_path / "killed"
+    with pytest.raises(RuntimeError, match="killed"):
+        run(killed.directory, driver=killed)
+    run(killed.directory, resume=True)
+    whole, *others = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("whole", "seven", "killed"))
+    assert others == [whole, whole]
+    assert charges(tmp_path / "killed") == charges(tmp_path / "whole")  # the same model: one charge
+
+
+def test_each_rounds_epsilon_is_that_of_messages_and_answers_composed(tmp_path: Path) -> None:
+    result = run(tmp_path / "run")
+    study = study_file.parsed_study(text())
+    assert [bool(line["evaluated"]) for line in lines(tmp_path / "run")] == [False, True, False, True, True]
+    for line, answers in zip(lines(tmp_path / "run"), (0, 1, 1, 2, 3), strict=True):
+        assert line["epsilon"]["upper"] == promise.epsilon_after(study, 18, line["round"], answers).upper
+    assert result["epsilon"]["upper"] == promise.epsilon_in_all(study, 18).upper
+    shown = read_run(tmp_path / "run")
+    assert shown.account is not None
+    assert shown.account.epsilon(1e-5).bounds.upper == pytest.approx(result["epsilon"]["upper"], rel=1e-6)
+
+
+def test_the_accuracy_found_is_that_of_clients_records_within_its_interval(tmp_path: Path) -> None:
+    loud = "evaluation.mechanism={kind='StochasticSign', scale=1.00000001}"  # hardly any noise but the coin of x
+    run(tmp_path / "run", loud, "clients.count=60", "evaluation.held_out=0", "run.seed=3")
+    found = lines(tmp_path / "run")[-1]["evaluated"]
+    assert found["answered"] == 60
+    own = prepared_study(study_file.read_study(str(tmp_path / "run" / "study.toml")))
+    with np.load(tmp_path / "run" / "checkpoint.npz") as file:
+        weights = np.array(file["weights"], np.float32)
+    numbers = own.asked_about.of(np.arange(60)).reshape(-1)  # type: ignore[call-arg]
+    x, y = own.pool.batch(numbers[None])
+    truth = own.net.evaluate(weights, x[0], y[0])[0]
+    assert found["low"] <= truth <= found["high"]
+    assert abs(found["accuracy"] - truth) < 4 * found["error"]
+
+
+def test_what_is_held_out_is_in_nobodys_training() -> None:
+    own = prepared_study(study_file.parsed_study(text("evaluation.held_out=2")))
+    clients = np.arange(40)
+    trained, asked = own.division.of(clients), own.asked_about.of(clients)  # type: ignore[call-arg]
+    assert (trained.shape, asked.shape) == ((40, 3), (40, 2))
+    assert not set(trained.reshape(-1)) & set(asked.reshape(-1))
+
+
+def test_two_models_of_one_round_are_asked_about_under_different_noise() -> None:
+    own = cohort.Cohort(prepared_study(study_file.parsed_study(text())))
+    who = np.arange(40)
+    one, two = np.zeros(18, np.float32), np.full(18, 1e-30, np.float32)
+    assert own.answers(one, 1, who) == own.answers(one, 1, who)
+    assert own.answers(one, 1, who) != own.answers(two, 1, who)  # both get the same records right
+
+
+def test_nothing_of_the_servers_records_is_told_where_only_answers_are_to_be(tmp_path: Path) -> None:
+    result = run(tmp_path / "run", "evaluation.public=false")
+    assert result["accuracy"] is None
+    assert 0 < result["evaluated"]["answered"] == 40
+    assert all(line["accuracy"] is None and line["loss"] is None for line in lines(tmp_path / "run"))
+    assert "none is measured on records of the server's" in result_table(result)
+
+
+def test_whose_records_accuracy_is_measured_on_is_said_everywhere(tmp_path: Path) -> None:
+    said = "on the 50 records the server holds out, which are treated as public"
+    result = run(tmp_path / "run")
+    shown = read_run(tmp_path / "run")
+    told = [result["accuracy_is"], result_table(result), " ".join(facts.promise_sentences(shown))]
+    told += [str(facts.outcome_facts(shown)), facts.run_summary(shown)["accuracy_is"]]
+    forecast = run_forecast(study_file.parsed_study(STUDY))
+    assert all(said in each for each in [*told, run_forecast_table(forecast)])
+    assert forecast["bytes_up"] == result["bytes_up"]
+    assert forecast["epsilon"] == result["epsilon"]
+    drawn = figures.answers_figure(shown)
+    assert drawn is not None
+    assert "19 times in 20" in drawn[1]
+
+
+def test_a_budget_counts_answers_and_stops_before_them(tmp_path: Path) -> None:
+    study = study_file.parsed_study(text())
+    enough, less = (promise.epsilon_after(study, 18, 4, answers).upper for answers in (2, 1))
+    assert run(tmp_path / "run", f"privacy.budget={(enough + less) / 2}")["why"] == "budget"
+    assert len(lines(tmp_path / "run")) == 3  # round 4 has an evaluation, which is not paid for
+    assert lines(tmp_path / "run")[-1]["epsilon"]["upper"] < enough
+
+
+def test_answers_that_are_too_few_are_charged_and_tell_nothing(tmp_path: Path) -> None:
+    class Silent(Here):
+        def ask(self, task: Task) -> Iterator[Answer]:
+            return iter([Answer(task.clients, None, "away")]) if task.evaluates else super().ask(task)
+
+    result = run(tmp_path / "run", driver=Silent())
+    assert result["evaluated"] is None
+    assert result["epsilon"]["upper"] == promise.epsilon_in_all(study_file.parsed_study(text()), 18).upper
+
+
+def test_byzantine_clients_could_have_moved_it_by_so_much(tmp_path: Path) -> None:
+    result = run(tmp_path / "run", "clients.byzantine=4", "attack.kind=SignFlip")
+    assert result["evaluated"]["lied"] == pytest.approx(4 / 40 * 2.0)
+
+
+def test_a_nodes_ledger_is_charged_for_answers_and_a_question_asked_again_gets_the_same_one(tmp_path: Path) -> None:
+    terms = 'studies = "any"\nmechanisms = "any"\nbudget = { epsilon = 40.0, delta = 1e-5 }\n'
+    (tmp_path / "policy.toml").write_text(terms)
+    node = Node.of({"policy": str(tmp_path / "policy.toml"), "partition-id": 0, "num-partitions": 2})
+    model, held = np.zeros(18, np.float32), np.arange(20)
+    message = node.answer(text(), model, 1, held)
+    first = node.answer(text(), model, 1, held, evaluates=True)
+    assert first != message
+    assert node.answer(text(), model, 1, held, evaluates=True) == first
+    with pytest.raises(Refused, match="answered already, to another model"):
+        node.answer(text(), model + 1, 1, held, evaluates=True)
+    ledger = [json.loads(line) for line in (tmp_path / "ledger" / "ledger.jsonl").read_text().splitlines()][1:]
+    [asked] = ledger[1]["events"]
+    assert (len(ledger), asked["dimension"], asked["settings"]["scale"]) == (2, 1, 2.0)
+    with pytest.raises(Refused, match=r"no \[evaluation\]"):
+        node.answer(study_file.study_text(study_file.parsed_study(STUDY.replace("evaluation =", "# "))), model, 1, held,
+                    evaluates=True)  # fmt: skip
+    (tmp_path / "policy.toml").write_text(terms.replace('mechanisms = "any"', 'mechanisms = ["Binomial"]'))
+    with pytest.raises(Refused, match="mechanisms"):
+        Node.of({"policy": str(tmp_path / "policy.toml"), "partition-id": 0, "num-partitions": 2}).answer(
+            text(), model, 2, held, evaluates=True
+        )
+
+
+def test_an_honest_answer_decodes_to_what_was_answered() -> None:
+    study = study_file.parsed_study(text())
+    asking = Plan.of(study, 18).asking
+    assert asking is not None
+    assert asking.mechanism == StochasticSign(clip=1.0, scale=2.0)
+    assert (asking.dimension, asking.study.id) != (18, study.id)
