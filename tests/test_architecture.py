@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("fedpriv", "clients", "server", "simulations")  # each may import itself and those before it
 ORDER = {  # the packages and modules on each landing: each may import those before it
     "fedpriv": (
-        "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
-        "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
+        "errors", "settings", "_base", "given", "registry", "bounds", "trust", "curves", "randomness", "mechanisms",
+        "packed", "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
         "attacks", "estimation", "studies", "wire", "masking", "frontier", "auditing",
     ),
     "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),

@@ -92,6 +92,6 @@ def division_of(study: Study, pool: Pool) -> Division:
     """Which of a study's clients holds which of the pool's records, by its [clients] table."""
     clients = study.clients
     try:
-        return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)
+        return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed, pool.owners)
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
+from server.directory import modules_of
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
 from simulations.report.run import audit_facts, facts
@@ -16,7 +17,6 @@ from simulations.report.run.runs import Run, run_labels
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.written import runs_of, sweep_of, write_report
-from simulations.runs.directory import modules_of
 
 HELP = """\
 examples:
