@@ -42,22 +42,26 @@ def held_objects(objects: Mapping[str, Any]) -> Iterator[None]:
         _HELD.update(before)
 
 
+def load_given() -> None:
+    """Have a run's worker, this process, find what fp.run was given in another; refused where it cannot be made."""
+    if (file := os.environ.get(FILE)) is None:
+        return
+    try:
+        _HELD.update(pickle.loads(Path(file).read_bytes()))
+    except FAULTS as error:
+        raise FedprivError(
+            f"what fp.run was given cannot be made in another process ({reason(error)}): put its class in a file "
+            "beside the study and name it there as module:Class, or run in one process: driver = 'direct', no workers"
+        ) from None
+
+
 def __getattr__(name: str) -> Any:
     """The object that a study names `fedpriv.given:NAME`; one that nobody gave this process is an error of a line."""
     if name in _HELD:
         return _HELD[name]
     if not NAMED.fullmatch(name):
         raise AttributeError(f"module {MODULE!r} has no attribute {name!r}")
-    file = os.environ.get(FILE)
-    if file:
-        try:
-            _HELD.update(pickle.loads(Path(file).read_bytes()))
-        except FAULTS as error:
-            raise FedprivError(
-                f"what fp.run was given cannot be made in another process ({reason(error)}): put its class in a file "
-                "beside the study and name it there as module:Class, or run it in this process: driver = 'direct', "
-                "without workers"
-            ) from None
+    load_given()
     if name not in _HELD:
         raise FedprivError(
             f"{name} is an object that a Python session gave fp.run, and this process was not given it: "

@@ -17,7 +17,7 @@ examples:
 
 
 OPTIONS = (
-    option("run", "RUN", "the directory of a run"),
+    option("directory", "RUN", "of a run"),
     option("file", "FILE", "a new file: model.pt, model.safetensors or model.npz"),
     JSON,
 )
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
 
 def run_export(options: argparse.Namespace) -> None:
     """Run `fedpriv export`: write a run's weights to a new file, and say how many there are and what they reach."""
-    run = read_run(options.run)
+    run = read_run(options.directory)
     place = run.export(options.file)
     found = {"file": str(place), "directory": str(run.directory), "weights": run.header["dimension"]}
     found |= {"accuracy": run.accuracy}

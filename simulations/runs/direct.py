@@ -21,7 +21,7 @@ from clients.training import cohort
 from fedpriv import given
 from fedpriv._base.arrays import Numbers
 from fedpriv._base.own_modules import MODULES, look_for_modules
-from fedpriv.errors import FAULTS, reason
+from fedpriv.errors import FAULTS, FedprivError, reason
 from server.rounds.driver import Answer, Task
 from simulations.flower.surroundings import reach_ray, usable_cores
 
@@ -83,6 +83,12 @@ class OnRay:
         worker: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
         told = {name: os.environ[name] for name in (MODULES, given.FILE) if name in os.environ}
         self._workers: list[Any] = [worker.remote(os.getcwd(), told) for _ in range(workers)]
+        if given.FILE in told:
+            try:
+                self._ray.get(self._workers[0].ready.remote())
+            except self._ray.exceptions.RayTaskError as error:
+                self.close()
+                raise FedprivError(str(error.cause)) from None
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """Have a round's task answered by Ray's workers: each cohort's answer as it comes, or why there is none."""
@@ -129,6 +135,10 @@ class _Worker:
         if MODULES in told:
             look_for_modules(Path(told[MODULES]))
         torch_on_one_thread()
+
+    def ready(self) -> None:
+        """Refuse to begin, in a line, where this worker cannot make what fp.run was given."""
+        given.load_given()
 
     def answer(
         self,
