@@ -64,17 +64,26 @@ def _named(data: Any, columns: Columns | None, clients: Any) -> dict[str, Any]:
                 raise FedprivError(f"{key!r} is no part of data{hint}; they are {', '.join(KEYS)}")
         if not {"x", "y"} <= set(data) or ("x_test" in data) != ("y_test" in data):
             raise FedprivError(f"x and y are needed, and y_test with x_test; got {', '.join(data) or 'none'}")
+        _no_columns(columns, clients)
         return dict(data)
     if isinstance(data, tuple) and len(data) in (2, 4) and not any(map(_is_set, data)):
+        _no_columns(columns, clients)
         return dict(zip(KEYS, data, strict=False))
     several = data if isinstance(data, tuple) else (data,)
     if not (1 <= len(several) <= 2 and all(map(_is_set, several))):
         raise FedprivError(f"must be {FORMS}; got {type(data).__name__}")
     found = _read(several[0], columns, clients)
     if len(several) == 2:
-        held = _read(several[1], columns, None)
+        named = isinstance(clients, str) and clients in getattr(several[1], "column_names", ())
+        held = _read(several[1], columns, clients if named else None)
         found |= {"x_test": held["x"], "y_test": held["y"]}
     return found
+
+
+def _no_columns(columns: Columns | None, clients: Any) -> None:
+    """Refuse names of columns beside data that have none."""
+    if columns is not None or isinstance(clients, str):
+        raise FedprivError("columns are a Hugging Face data set's: of other data, clients= is an array of ids")
 
 
 def _is_set(data: Any) -> bool:
@@ -94,10 +103,7 @@ def _read(data: Any, columns: Columns | None, clients: Any) -> dict[str, Any]:
                     raise FedprivError(f"there is no column {name!r}{nearest_hint(name, data.column_names)}")
             rows = data.with_format("numpy")[:]
             return {part: rows[name] for part, name in chosen.items()}
-        if columns or isinstance(clients, str):
-            raise FedprivError(
-                "columns are a Hugging Face data set's: a torch Dataset gives (x, y), and ids are an array"
-            )
+        _no_columns(columns, clients)
         return _stacked(data)
     except FedprivError:
         raise
@@ -109,7 +115,9 @@ def _columns(data: Any, clients: Any) -> Columns:
     """Which columns of a Hugging Face data set are features and labels, where nobody says and only one way fits."""
     typed = [name for name, kind in data.features.items() if type(kind).__name__ == "ClassLabel"]
     labels = typed or [name for name in data.column_names if name in LABELS]
-    features = [name for name in data.column_names if name not in (*labels, clients)]
+    features = [
+        name for name in data.column_names if name not in labels and not (isinstance(clients, str) and name == clients)
+    ]
     if len(labels) != 1 or len(features) != 1:
         raise FedprivError(
             f"which of the columns {', '.join(data.column_names)} are features and labels is not clear: "
