@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedpriv.studies.study import Study
     from simulations.audit.audited import audit
     from simulations.report.run.runs import read_run as read_run
+    from simulations.report.sweep.cells import read_sweep as read_sweep
     from simulations.report.written import report
     from simulations.runs.running import resume, run
     from simulations.sweep.sweeping import sweep
@@ -58,6 +59,7 @@ _NAMES = {  # where each name is defined; without a colon, a module
     "joint": "fedpriv.curves.joint:joint",
     "mechanisms": "fedpriv.mechanisms",
     "read_run": "simulations.report.run.runs:read_run",
+    "read_sweep": "simulations.report.sweep.cells:read_sweep",
     "read_study": "fedpriv.studies.file:open_study",
     "report": "simulations.report.written:report",
     "resume": "simulations.runs.running:resume",
@@ -70,7 +72,7 @@ _BESIDE = ("clients", "server", "simulations")
 __all__ = [
     "Account", "Budget", "Event", "FedprivError", "Ledger", "Plan", "Study", "Tradeoff", "__version__", "aggregation",
     "attacks", "audit", "calibrate", "certified", "compose", "estimation", "flower", "joint", "mechanisms", "read_run",
-    "read_study", "report", "resume", "run", "sweep", "tolerance",
+    "read_study", "read_sweep", "report", "resume", "run", "sweep", "tolerance",
 ]  # fmt: skip
 
 

@@ -231,6 +231,8 @@ def imported_class(noun: str, path: str) -> type[Any]:
     _check_source(f"{noun} {path!r}", module)
     try:
         found = getattr(importlib.import_module(module), name)
+    except FedprivError:  # of what fp.run was given: it says itself what to do
+        raise
     except FAULTS as error:
         where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
         if isinstance(error, AttributeError) and module in sys.modules:

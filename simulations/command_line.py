@@ -20,6 +20,7 @@ COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/
     "run": ("run", "run a study"),
     "sweep": ("sweep", "run a grid of studies"),
     "report": ("report", "tables, figures and page of a run or a sweep"),
+    "export": ("export", "the trained model of a run, for other programs"),
     "account": ("account", "what a release gives away"),
     "calibrate": ("account", "the setting that meets a target"),
     "list": ("list", "what there is to choose from: mechanisms, rules, attacks, …, each setting, and the studies"),

@@ -19,15 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("fedpriv", "clients", "server", "simulations")  # each may import itself and those before it
 ORDER = {  # the packages and modules on each landing: each may import those before it
     "fedpriv": (
-        "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
-        "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
-        "attacks", "estimation", "studies", "wire", "masking", "node", "frontier", "auditing",
-        "flower",
+        "errors", "settings", "_base", "given", "registry", "bounds", "trust", "curves", "randomness", "mechanisms",
+        "packed", "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
+        "attacks", "estimation", "studies", "wire", "masking", "node", "frontier", "auditing", "flower",
     ),
     "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),
     "server": ("directory", "progress", "rounds", "nodes", "app"),
     "simulations": (
-        "figures", "report", "tracking", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli",
+        "figures", "report", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli",
         "command_line",
     ),
 }  # fmt: skip

@@ -79,7 +79,7 @@ def data_digest(pool: Pool) -> str:
     if (known := pool.known.get("sha256")) is None:
         held = pool.x_test if pool.held is None else pool.held
         hashes = []  # of each as a file: an idx file of bytes or of labels that could be, else with its type in front
-        for values in (pool.x, pool.y, held, pool.y_test):
+        for values in (pool.x, pool.y, held, pool.y_test, *([] if pool.owners is None else [pool.owners])):
             if (
                 values.ndim == 1
                 and values.dtype.kind in "iu"

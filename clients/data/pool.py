@@ -39,6 +39,7 @@ class Pool:
     divide: float  # public constants, not worked out from the data
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
+    owners: Numbers | None = None  # whose each training record is, from client 0 on; None where the data do not say
     known: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # what has been worked out of the rest
 
     @property

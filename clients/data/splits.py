@@ -69,14 +69,21 @@ class Uneven:
 Division = Even | Uneven
 
 
-def divided_records(split: Split | Dealing, labels: Numbers, clients: int, records_each: int, seed: int) -> Division:
+def divided_records(
+    split: Split | Dealing,
+    labels: Numbers,
+    clients: int,
+    records_each: int,
+    seed: int,
+    owners: Numbers | None = None,  # of each record, where its data say whose it is
+) -> Division:
     """Divide a study's records, which bear these labels, among its clients: so many each, or on average if uneven.
 
     `iid`: dealt out from a shuffled deck. `by-label`: the same as `Shards(each=2)`, most clients see two labels.
     `pool`: every client draws its own from all of them, with replacement, whatever their number; a record may then be
     at many clients, and what protects a client protects no record. `in-order`: each takes the records that stand next,
-    for data that are stored client by client (and read without a copy); past the last one they begin again. Any other
-    way is one of `fedpriv.population.dealing`.
+    for data that are stored client by client (and read without a copy); past the last one they begin again. `natural`:
+    each client has those that the data say are its own. Any other way is one of `fedpriv.population.dealing`.
 
     >>> labels = np.array([0, 1, 0, 1, 0, 1])
     >>> divided_records("iid", labels, clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
@@ -88,6 +95,8 @@ def divided_records(split: Split | Dealing, labels: Numbers, clients: int, recor
     natural(seed=seed)
     if not len(labels):
         raise FedprivError("there are no records to divide")
+    if split == "natural":
+        return _natural(owners, clients)
     if split == "in-order":
         return InOrder(clients, records_each, len(labels))
     if split == "pool":
@@ -104,6 +113,21 @@ def divided_records(split: Split | Dealing, labels: Numbers, clients: int, recor
     if np.ptp(hands.sizes):
         return Uneven(dealt, np.concatenate([[0], np.cumsum(hands.sizes)]))
     return Dealt(dealt.reshape(clients, -1))
+
+
+def _natural(owners: Numbers | None, clients: int) -> Division:
+    """The division of records whose data say whose each is; refused where they say nothing, or of other clients."""
+    if owners is None:
+        raise FedprivError(
+            'split = "natural" is of data that say whose each record is, and these do not: fp.run(data=…, clients=ids)'
+        )
+    sizes = np.bincount(owners)
+    if not (len(sizes) == clients and sizes.all()):
+        raise FedprivError(f"the data name {np.count_nonzero(sizes):,} clients, but count = {clients:,}")
+    order = np.argsort(owners, kind="stable")
+    return (
+        Uneven(order, np.concatenate([[0], np.cumsum(sizes)])) if np.ptp(sizes) else Dealt(order.reshape(clients, -1))
+    )
 
 
 def _hands(split: str | Dealing, labels: Numbers, clients: int, seed: int) -> Hands:

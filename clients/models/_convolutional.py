@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from clients.models._autograd import Autograd
-from clients.models.gradients import Prepare
 from clients.models.per_record import MaxOfFour
 
 
@@ -17,7 +16,7 @@ def two_convolutions(channels: int, side: int, classes: int, *, channels_last: b
         second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         network = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(32 * (side // 4) ** 2, classes))
 
-    return network, Autograd(network, images(channels, side, channels_last))
+    return network, Autograd(network, Images(channels, side, channels_last))
 
 
 def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
@@ -35,16 +34,19 @@ def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) 
         second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), MaxOfFour(), nn.Flatten()]
         last = [nn.Linear(32 * after**2, 32), nn.ReLU(), nn.Linear(32, classes)]
         network = nn.Sequential(*first, *second, *last)
-    return network, Autograd(network, images(channels, side, channels_last))
+    return network, Autograd(network, Images(channels, side, channels_last))
 
 
-def images(channels: int, side: int, channels_last: bool) -> Prepare:
-    """What brings a study's records, images of any layout, into (records, channels, side, side) for a convolution."""
+class Images(nn.Module):
+    """Image records of any layout as a convolution takes them: first layer of a trained model that is handed out."""
 
-    def arranged(x: Tensor) -> Tensor:
+    def __init__(self, channels: int, side: int, channels_last: bool) -> None:
+        """For records of that many values, flat or not, whose channels stand on the last axis or on the first."""
+        super().__init__()
+        self.channels, self.side, self.channels_last = channels, side, channels_last
+
+    def forward(self, x: Tensor) -> Tensor:
         """Image records as (records, channels, side, side), whichever axis their channels stand on."""
-        if channels_last:
-            return x.reshape(-1, side, side, channels).movedim(3, 1).contiguous()
-        return x.reshape(-1, channels, side, side)
-
-    return arranged
+        if self.channels_last:
+            return x.reshape(-1, self.side, self.side, self.channels).movedim(3, 1).contiguous()
+        return x.reshape(-1, self.channels, self.side, self.side)

@@ -54,7 +54,7 @@ class ResNet18:
 def net_of(network: Encoded, shape: tuple[int, ...], image: tuple[int, int, bool], classes: int, start: Floats) -> Net:
     """The net of a study's image network with an auto-encoder's first layer, by autograd, from weights `start`."""
     from clients.models._autograd import Autograd
-    from clients.models._convolutional import images
+    from clients.models._convolutional import Images
     from clients.models.gradients import Net
 
-    return Net(shape, classes, start, Autograd(network, images(*image)))
+    return Net(shape, classes, start, Autograd(network, Images(*image)))

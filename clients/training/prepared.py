@@ -105,8 +105,8 @@ def division_of(study: Study, pool: Pool) -> Division:
         kind = clients.split if isinstance(clients.split, str) else clients.split.kind
         raise FedprivError(f"clients.split: {kind} is by classes, and labels here are numbers: iid, PowerSizes, …")
     try:
-        each = clients.records + apart
-        found = divided_records(clients.division, pool.y, clients.count, each, study.run.seed)
+        each, own = clients.records + apart, study.run.seed
+        found = divided_records(clients.division, pool.y, clients.count, each, own, pool.owners)
         return Part(found, 0, clients.records) if apart and not isinstance(found, Uneven) else found
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None

@@ -14,7 +14,7 @@ from fedpriv.registry import Kind
 from fedpriv.settings import Family
 from fedpriv.studies._settling import settle_table
 
-Split = Literal["iid", "by-label", "in-order", "pool"]
+Split = Literal["iid", "by-label", "in-order", "pool", "natural"]
 Divisor = Literal["drawn", "expected"]
 
 

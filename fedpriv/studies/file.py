@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,9 +16,11 @@ from fedpriv.releases.kept import KEPT
 from fedpriv.settings import WORDS, Setting, settings_of
 from fedpriv.studies.study import Kind, Study
 
+Changes = Iterable[str] | Mapping[str, Any]  # each "table.key=value", or values by their paths
 
-def parsed_study(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
-    """The checked study of a TOML text after `--set` overrides; errors name `name` and the dotted path.
+
+def parsed_study(content: str | Mapping[str, Any], *, name: str = "study", overrides: Changes = ()) -> Study:
+    """The checked study of a TOML text, or of tables, after overrides; errors name `name` and the dotted path.
 
     >>> parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"]).clients.count
     10
@@ -35,10 +37,15 @@ def parsed_study(content: str, *, name: str = "study", overrides: Iterable[str] 
         raise FedprivError(f"{name}: {error}") from None
 
 
-def study_tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Table:
-    """A study's TOML text as nested tables, after its overrides, nothing checked yet; [sweep] is flat, by paths."""
+def study_tables(content: str | Mapping[str, Any], *, name: str = "study", overrides: Changes = ()) -> Table:
+    """A study's TOML text as nested tables, after its overrides, nothing checked yet; [sweep] is flat, by paths.
+
+    Tables may be given for the text, nested or by dotted path, as a Python dict has them.
+    """
     try:
-        table = tomllib.loads(content)
+        table = tomllib.loads(content) if isinstance(content, str) else _nested(content, name)
+    except FedprivError:
+        raise
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise FedprivError(f"{name}: not TOML: {error}") from None
     if isinstance(table.get("sweep"), dict):
@@ -50,6 +57,24 @@ def study_tables(content: str, *, name: str = "study", overrides: Iterable[str] 
         raise FedprivError(f"{name}: {error}") from None
     table.setdefault("name", Path(name).stem)
     return table
+
+
+def _nested(settings: Mapping[str, Any], name: str) -> Table:
+    """A study's tables out of a Python dict, in which dots may stand for tables: {"run.rounds": 5}."""
+    table: Table = {}
+    try:
+        change_settings(table, _by_path(settings))
+    except FedprivError as error:
+        raise FedprivError(f"{name}: {error}") from None
+    return table
+
+
+def _by_path(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The settings of a Python dict by dotted path, Python's own numbers for numpy's; refused where a path is none."""
+    for path in settings:
+        if not isinstance(path, str) or not all(path.split(".")):
+            raise FedprivError(f"a setting's path is table.key, got {path!r}")
+    return list(flat_table(native_values(settings)).items())
 
 
 def _expand(table: Table) -> None:
@@ -86,25 +111,31 @@ def study_of(table: Mapping[str, Any]) -> Study:
     return study
 
 
-def read_study(source: str, overrides: Iterable[str] = ()) -> Study:
+def read_study(source: str, overrides: Changes = ()) -> Study:
     """The study of a file, of a name among those that ship with fedpriv, or of a TOML text, after its overrides."""
     content, name = content_of(source)
     return parsed_study(content, name=name, overrides=overrides)
 
 
-def open_study(source: str | PathLike[str], overrides: Sequence[str] = ()) -> Study:
-    """`fedpriv.read_study`: the study of a file, or of a name that ships; its own module:Class are beside its file.
+def open_study(source: Study | str | PathLike[str] | Mapping[str, Any], overrides: Changes = ()) -> Study:
+    """`fedpriv.read_study`: the study of a file, of a name that ships, of TOML text or of a dict, after changes.
 
-    >>> open_study("digits", ["run.rounds=2"]).run.rounds
+    Changes are a dict by path, or words as `--set` takes them. A file's own module:Class are beside it.
+
+    >>> open_study("digits", {"run.rounds": 2}).run.rounds
     2
     """
-    if isinstance(overrides, str) or not isinstance(source, str | PathLike) or not str(source):
+    if isinstance(overrides, str) or not isinstance(source, Study | str | PathLike | Mapping) or not source:
         raise FedprivError(
-            f"a study is read from a file or a name, and a list of overrides: got {source!r}, {overrides!r}"
+            "a study is read from a file, a name, TOML text or a dict, and overrides are a dict or a list: "
+            f"got {source!r}, {overrides!r}"
         )
-    path = Path(source)
-    if "\n" not in str(source) and path.is_file():
-        look_for_modules(path.parent)
+    if isinstance(source, Study):
+        return parsed_study(source.table(), name=source.name, overrides=overrides) if overrides else source
+    if isinstance(source, Mapping):
+        return parsed_study(source, overrides=overrides)
+    if "\n" not in str(source) and Path(source).is_file():
+        look_for_modules(Path(source).parent)
     return read_study(str(source), overrides)
 
 
@@ -152,22 +183,35 @@ def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
     _expand(table)
 
 
-def _override(table: Table, overrides: Iterable[str]) -> None:
-    """Put the `--set` words of a command into a study's tables: those of the grid into [sweep], others by path."""
+def _override(table: Table, overrides: Changes) -> None:
+    """Put overrides, of Python or of `--set`, into a study's tables: those of the grid into [sweep], others by path."""
     own, sweep = [], table.get("sweep")
-    for words in overrides:
-        path, equals, value = words.partition("=")
-        path = path.strip()
-        if not equals or not all(path.split(".")):
-            raise FedprivError(f"--set takes table.key=value, got {words!r}")
+    for path, value in changes_by_path(overrides):
         if path.startswith("sweep.") and isinstance(sweep, dict):
-            sweep[path.removeprefix("sweep.")] = _value(value.strip())
+            sweep[path.removeprefix("sweep.")] = value
         else:
-            own.append((path, _value(value.strip())))
+            own.append((path, value))
     try:
         change_settings(table, own)
     except FedprivError as error:
-        raise FedprivError(f"--set {error}" if own else str(error)) from None
+        raise FedprivError(f"--set {error}" if own and not isinstance(overrides, Mapping) else str(error)) from None
+
+
+def changes_by_path(overrides: Changes) -> list[tuple[str, Any]]:
+    """Changes of a study, words of `--set` or a dict of Python, as paths and values.
+
+    >>> changes_by_path(["run.rounds=5"]), changes_by_path({"run": {"rounds": 5}})
+    ([('run.rounds', 5)], [('run.rounds', 5)])
+    """
+    return _by_path(overrides) if isinstance(overrides, Mapping) else [_pair(words) for words in overrides]
+
+
+def _pair(words: str) -> tuple[str, Any]:
+    """The path and the value of a `--set table.key=value`."""
+    path, equals, value = words.partition("=") if isinstance(words, str) else ("", "", "")
+    if not equals or not all(path.strip().split(".")):
+        raise FedprivError(f"--set takes table.key=value, got {words!r}")
+    return path.strip(), _value(value.strip())
 
 
 def _value(words: str) -> Any:

@@ -101,6 +101,14 @@ def data_place(directory: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def modules_of(directory: Path) -> Path:
+    """The directory in which a begun run looked for its study's own modules, to go on with it."""
+    try:
+        return Path(json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8"))["modules"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Path()
+
+
 def check_format(directory: Path) -> None:
     """Refuse to resume a run whose ids are of another format than those made here."""
     if (found := format_of(directory)) != identity.FORMAT:

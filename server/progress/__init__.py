@@ -9,6 +9,7 @@ from shlex import quote
 from statistics import median
 from typing import Any, Self, TextIO
 
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.trust import sums_only
 from server.progress.accuracy_words import accuracy_rows
 from server.progress.live_line import LiveLine
@@ -22,9 +23,6 @@ from server.progress.words import (
     epsilons_in_words,
     finding_words,
     measured_words,
-    rounded_down,
-    rounded_up,
-    small_delta,
     tally_words,
     unit_and_trust,
     units_in_words,
@@ -124,7 +122,7 @@ def spent_words(name: str, value: Mapping[str, Any]) -> str:
 
 def result_table(result: Mapping[str, Any]) -> str:
     """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
-    cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
+    cost, delta, clients = result["epsilon"], short_number(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
     rows = accuracy_rows(result, result.get("accuracy_is", ""), result.get("evaluated"))
     rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.progress.words import measured_words, rounded_down, rounded_up, share_words
+from fedpriv._base.spelling import rounded_down, rounded_up
+from server.progress.words import measured_words, share_words
 
 
 def public_words(examples: int, evaluation: Mapping[str, Any] | None = None) -> str:

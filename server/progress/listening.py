@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.spelling import rounded_up
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.records import Line, parsed_line, record_bytes
-from server.progress.words import rounded_up, share_words
+from server.progress.words import share_words
 
 OnRound = Callable[[Line], object]  # what is true ends the run there, and it can go on
 

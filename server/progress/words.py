@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil, inf
 from typing import Any, assert_never
 
-from fedpriv._base.spelling import rounded_down as rounded_down  # beside the words that numbers stand in
-from fedpriv._base.spelling import rounded_up as rounded_up
-from fedpriv._base.spelling import short_number
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.trust import Word
 
 DAY = 86_400  # seconds
@@ -42,8 +40,8 @@ def epsilons_in_words(epsilons: Mapping[str, Any]) -> tuple[str, str]:
     own = example["epsilon"]
     return (
         f"ε = {rounded_up(published['epsilon'])} {PUBLISHED}",
-        f"ε from {rounded_down(own['lower'])} to {rounded_up(own['upper'])} at δ = {small_delta(example['delta'])} for "
-        "one example replaced, to whoever sees its noised record",
+        f"ε from {rounded_down(own['lower'])} to {rounded_up(own['upper'])} at δ = {short_number(example['delta'])} "
+        "for one example replaced, to whoever sees its noised record",
     )
 
 
@@ -101,7 +99,7 @@ def mu_words(mu: Mapping[str, Any]) -> str:
     """
     if mu["upper"] == inf:
         return "μ: none is certified"
-    up_to = f", up to δ₀ = {small_delta(mu['up_to'])}" if mu["up_to"] else ""
+    up_to = f", up to δ₀ = {short_number(mu['up_to'])}" if mu["up_to"] else ""
     return f"μ at most {rounded_up(mu['upper'])}, at least {rounded_down(mu['lower'])}{up_to}"
 
 
@@ -112,15 +110,6 @@ def beta_words(beta: Mapping[str, Any]) -> str:
     'at least 0.9848 at α = 0.001, 0.6397 at α = 0.1'
     """
     return "at least " + ", ".join(f"{rounded_down(own['lower'])} at α = {level}" for level, own in beta.items())
-
-
-def small_delta(delta: float) -> str:
-    """δ for tables and pages, as all numbers are spelt.
-
-    >>> small_delta(1e-5), small_delta(0.001)
-    ('1e-5', '0.001')
-    """
-    return short_number(delta)
 
 
 def measured_words(line: Mapping[str, Any]) -> tuple[str, str]:
@@ -280,8 +269,8 @@ def guarantee_sentence(release: Mapping[str, Any], delta: float, upper: float, w
     seen = f"{seen_under(release['trust'])} ({unit_and_trust(release['trust'], release['unit'], release['adjacency'])})"
     if upper == float("inf"):
         changed = f"{neighbours.lower()} may change {seen} without bound"
-        return f"No ε is certified at δ = {small_delta(delta)} for {who}: {changed}."
+        return f"No ε is certified at δ = {short_number(delta)} for {who}: {changed}."
     return (
         f"{neighbours} changes {seen} by no more than (ε, δ)-differential privacy with ε = {rounded_up(upper)} and "
-        f"δ = {small_delta(delta)} allows; this holds for {who}, and for everybody else at least as well."
+        f"δ = {short_number(delta)} allows; this holds for {who}, and for everybody else at least as well."
     )

@@ -23,10 +23,9 @@ from fedpriv._base.own_modules import look_for_modules
 from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
-from server.directory import STUDY, checkpoint, id_of, kept_alone, made_on
+from server.directory import STUDY, checkpoint, id_of, kept_alone, made_on, modules_of
 from server.directory.checkpoint import State
 from simulations.certify.images import images_in
-from simulations.runs.directory import modules_of
 
 FORMAT = 1  # of the file of verdicts
 REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON

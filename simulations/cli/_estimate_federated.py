@@ -14,6 +14,7 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.own_modules import look_for_modules
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.aggregation import RULES, Mean, rule_of, with_assumed_attackers
@@ -27,7 +28,6 @@ from fedpriv.randomness.streams import stream
 from fedpriv.settings import settings_from
 from fedpriv.trust import sums_only
 from fedpriv.wire import masked_bits, packed_bits
-from server.progress.words import rounded_down, rounded_up, small_delta
 from simulations.cli._command import Option, option
 from simulations.cli._estimate_data import records_of
 from simulations.cli._estimate_out import target_of, written_to
@@ -198,7 +198,7 @@ def _table(result: Mapping[str, Any]) -> str:
         ("sent", f"{result['bits']:.4g} bits a coordinate, {result['trust']} trust{rotated}; {result['rule']}"),
         ("mean", f"{'  '.join(f'{value:.6g}' for value in mean[:SHOWN])}{many}"),
         *([("", f"in {result['out']}")] if result["out"] is not None else []),
-        ("privacy", f"{bracket}, at δ = {small_delta(result['delta'])}"),
+        ("privacy", f"{bracket}, at δ = {short_number(result['delta'])}"),
         ("", WHO.format(seen=SEEN[result["trust"]])),
         *_error_rows(result),
         ("generator", result["generator"]),

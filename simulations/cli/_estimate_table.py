@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import event_as_data
 from fedpriv.estimation import Estimate
-from server.progress.words import duration_words, rounded_down, rounded_up, small_delta
+from server.progress.words import duration_words
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -79,7 +80,7 @@ def _guarantee(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     made = Counter(result["made"])
     bracket = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
     return [
-        ("privacy", f"{bracket}, at δ = {small_delta(result['delta'])}"),
+        ("privacy", f"{bracket}, at δ = {short_number(result['delta'])}"),
         ("", "replacing one record; for whoever sees the mean and every noisy number on the way"),
         *(("" if place else "charged", f"{what:<{width}}  {alone}") for place, (what, alone) in enumerate(charged)),
         ("made", ", ".join(f"{name} × {count}" if count > 1 else name for name, count in made.items())),

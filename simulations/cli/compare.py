@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fedpriv._base.files import replace_file
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.errors import FedprivError
 from fedpriv.frontier import Candidate, Compared, Survived, Target, attackers_survived, compared_mechanisms
 from fedpriv.frontier.candidates import LEAST
 from fedpriv.mechanisms import settings_of
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.tolerance.ballots import Attack
-from server.progress.words import rounded_up, small_delta
 from simulations.cli._command import JSON, Commands, add_command, option
 from simulations.cli._words import as_real, as_whole, show_found
 from simulations.report.run.facts import aligned_table
@@ -117,7 +117,7 @@ def comparison_report(
 def comparison_table(target: Target, found: Sequence[Compared], points: Mapping[Candidate, dict[str, Any]]) -> str:
     """The same for people: a table a trust, the least error first."""
     lines = [
-        f"ε ≤ {target.epsilon:g} at δ = {small_delta(target.delta)}, {target.rounds:,} round(s), "
+        f"ε ≤ {target.epsilon:g} at δ = {short_number(target.delta)}, {target.rounds:,} round(s), "
         f"{target.dimension:,} coordinates, {target.clients:,} clients, {target.byzantine:,} of them Byzantine; "
         "client level, replace"
     ]
@@ -183,7 +183,7 @@ def frontier_picture(
     omniscient = {each: own["attackers"]["omniscient"] or {"exact": 0} for each, own in points.items()}
     attackers = {each: max(own["exact"], 0) for each, own in omniscient.items()}
     about = (
-        f"ε ≤ {target.epsilon:g} at δ = {small_delta(target.delta)}: {target.rounds:,} rounds of {target.dimension:,} "
+        f"ε ≤ {target.epsilon:g} at δ = {short_number(target.delta)}: {target.rounds:,} rounds of {target.dimension:,} "
         f"coordinates, {target.clients:,} clients, inputs of norm 1."
     )
     return frontier_bytes(found, attackers, about, Path(name).suffix.lower()[1:])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
+from server.directory import modules_of
 from server.progress.words import LETTERS
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
@@ -15,12 +16,12 @@ from simulations.figures.files import put_files
 from simulations.figures.tables import FORMATS, Table
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
-from simulations.report.run.runs import Run, run_labels
+from simulations.report.run.labels import run_labels
+from simulations.report.run.runs import Run
 from simulations.report.run.tables import run_tables
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.written import runs_of, sweep_of, write_report
-from simulations.runs.directory import modules_of
 
 HELP = """\
 examples:

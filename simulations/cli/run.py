@@ -17,7 +17,7 @@ from simulations.cli._command import JSON, QUIET, VERBOSE, Commands, add_command
 from simulations.cli._words import show_found
 from simulations.runs.directory import taken_directory
 from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
-from simulations.tracking import tracked_rounds, tracker_of
+from simulations.runs.tracking import tracked_rounds, tracker_of
 
 HELP = """\
 Without STUDY: digits, from an embedded data set. A run's directory holds its resolved study, records, ledger,

@@ -53,6 +53,10 @@ class Picture:
     png: bytes
     svg: str  # in the colours of the page that it becomes a part of
 
+    def _repr_png_(self) -> bytes:
+        """The figure as a notebook shows it."""
+        return self.png
+
 
 Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know before believing it
 

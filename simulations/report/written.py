@@ -8,7 +8,8 @@ from pathlib import Path
 from fedpriv.errors import FedprivError
 from server.progress.words import LETTERS
 from simulations.figures.files import put_files
-from simulations.report.run.runs import Run, read_run, run_labels
+from simulations.report.run.labels import run_labels
+from simulations.report.run.runs import Run, read_run
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.sweep.grid import Grid

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from clients.models.gradients import torch_on_one_thread
 from clients.training import cohort
+from fedpriv import given
 from fedpriv._base.arrays import Numbers
 from fedpriv._base.own_modules import MODULES, look_for_modules
-from fedpriv.errors import FAULTS, reason
+from fedpriv.errors import FAULTS, FedprivError, reason
 from server.rounds.driver import Answer, Task
 from simulations.flower.surroundings import reach_ray, usable_cores
 
@@ -80,8 +81,14 @@ class OnRay:
         workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._cohorts = cohorts or workers
         worker: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
-        home, modules = os.getcwd(), os.environ.get(MODULES)
-        self._workers: list[Any] = [worker.remote(home, modules) for _ in range(workers)]
+        told = {name: os.environ[name] for name in (MODULES, given.FILE) if name in os.environ}
+        self._workers: list[Any] = [worker.remote(os.getcwd(), told) for _ in range(workers)]
+        if given.FILE in told:
+            try:
+                self._ray.get(self._workers[0].ready.remote())
+            except self._ray.exceptions.RayTaskError as error:
+                self.close()
+                raise FedprivError(str(error.cause)) from None
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """Have a round's task answered by Ray's workers: each cohort's answer as it comes, or why there is none."""
@@ -120,13 +127,18 @@ class OnRay:
 class _Worker:
     """One process of Ray's, in the directory that the run was started from."""
 
-    def __init__(self, home: str, modules: str | None) -> None:
+    def __init__(self, home: str, told: dict[str, str]) -> None:
         """Begin a Ray worker: in the run's directory, its study's own modules found, torch on one thread."""
+        os.environ.update(told)
         if Path(home).is_dir():  # which another machine may lack; then a study's own paths are full ones
             os.chdir(home)
-        if modules:
-            look_for_modules(Path(modules))
+        if MODULES in told:
+            look_for_modules(Path(told[MODULES]))
         torch_on_one_thread()
+
+    def ready(self) -> None:
+        """Refuse to begin, in a line, where this worker cannot make what fp.run was given."""
+        given.load_given()
 
     def answer(
         self,

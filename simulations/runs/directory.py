@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -59,14 +58,6 @@ def take_back(directory: Path, made: list[Path]) -> None:
             each.rmdir()
     except OSError:  # somebody else is at work there
         pass
-
-
-def modules_of(directory: Path) -> Path:
-    """The directory in which a begun run looked for its study's own modules, to go on with it."""
-    try:
-        return Path(json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8"))["modules"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return Path()
 
 
 def _missing(directory: Path) -> list[Path]:

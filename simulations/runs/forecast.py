@@ -17,7 +17,7 @@ from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
-from fedpriv._base.spelling import rounded_down, rounded_up
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.errors import FedprivError
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
@@ -33,7 +33,6 @@ from server.progress.words import (
     epsilons_in_words,
     finding_words,
     kind_with_settings,
-    small_delta,
     unit_and_trust,
     units_in_words,
     word_of_author,
@@ -111,7 +110,7 @@ def _promise_words(found: Mapping[str, Any]) -> list[str]:
         return ["  privacy           none: updates are sent as they are"]
     epsilon = found["epsilon"]
     return [
-        f"  ε at δ = {small_delta(found['delta']):<9}at most {rounded_up(epsilon['upper'], 7)}, "
+        f"  ε at δ = {short_number(found['delta']):<9}at most {rounded_up(epsilon['upper'], 7)}, "
         f"at least {rounded_down(epsilon['lower'], 7)}",
         f"  guarantee         {unit_and_trust(found['trust'], found['unit'], found['adjacency'])}",
     ]

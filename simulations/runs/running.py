@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from clients.data.memory import Columns
+from clients.training.given import given_objects
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.studies import file as study_file
+from fedpriv.studies.file import Changes, changes_by_path
 from fedpriv.studies.study import Study
-from server.directory import STUDY
+from server.directory import STUDY, modules_of
 from server.progress.listening import OnRound, logged_rounds
 from simulations.report.run.runs import Run, read_run
-from simulations.runs.directory import modules_of, next_free, take_back, taken_directory
+from simulations.runs.directory import next_free, take_back, taken_directory
+from simulations.runs.objects import check_given_again, within_reach
 
 DRIVERS = ("flower", "direct")
 File = str | os.PathLike[str]
@@ -40,13 +44,17 @@ class Way:
         if self.superlink and (self.driver != "flower" or self.workers or self.cohorts):
             raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
 
+    @property
+    def alone(self) -> bool:
+        """Whether all of a run happens in this process, so that no other needs to find what it was given in Python."""
+        return self.driver == "direct" and self.ray is None and (self.workers or 1) == 1
+
     def _direct(self, study: Study, directory: Path, *, resume: bool, quiet: bool, on_round: OnRound) -> dict[str, Any]:
         """Run a study by the direct driver, in this process or on Ray; what its result.json says."""
         from server import rounds  # torch, only where it is needed
         from simulations.runs.direct import Here, OnRay
 
-        many = self.ray or (self.workers or 1) > 1
-        driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
+        driver = Here(self.cohorts or 1) if self.alone else OnRay(self.workers, self.cohorts, self.ray)
         try:
             return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet, on_round=on_round)
         finally:
@@ -74,11 +82,17 @@ class Way:
 
 
 def run(
-    study: Study | File,
-    directory: File | None = None,
+    study: Study | File | Mapping[str, Any],
+    directory: File | Mapping[str, Any] | None = None,
     *,
+    model: object = None,
+    data: object = None,
+    rule: object = None,
+    attack: object = None,
+    clients: Any = None,
+    columns: Columns | None = None,
     driver: str = "direct",
-    overrides: Iterable[str] = (),
+    overrides: Changes = (),
     workers: int | None = None,
     cohorts: int | None = None,
     quiet: bool = False,
@@ -86,31 +100,50 @@ def run(
 ) -> Run:
     """Train a study, account for every message, and give what `read_run` gives of its directory (fp.run).
 
-    `study` is a file, the name of one that ships, TOML text, or a `Study`; `overrides` are changes to it, each
-    "table.key=value". `directory` must be new: runs/NAME, or the next number free, where none is given. `driver` is
-    "direct" (in this process; with `workers`, in as many of Ray's) or "flower"; `cohorts` are the nodes that clients
-    are divided over. `quiet` shows no progress. `on_round` is called with each round's line of the records once that is
-    on disk: what is true ends the run there ("stopped"), and `resume` goes on; what it raises ends it in one line.
+    `study` is a file, the name of one that ships, TOML text, a dict or a `Study`; `overrides` are changes to it, a dict
+    by path (which may also come second) or words, each "table.key=value". `directory` must be new: runs/NAME, or the
+    next number free, where none is given. `driver` is "direct" (in this process; with `workers`, in as many of Ray's)
+    or "flower"; `cohorts` are the nodes that clients are divided over. `quiet` shows no progress. `on_round` is called
+    with each round's line of the records once that is on disk: what is true ends the run there ("stopped"), and
+    `resume` goes on; what it raises ends it in one line.
+
+    Objects take the place of what the study names: `model` a torch module or what makes one; `data` arrays (x, y) or
+    (x, y, x_test, y_test), a dict of them, a torch or a Hugging Face data set (`columns` says which are features and
+    labels), `clients` the ids of those that the records belong to; `rule` and `attack` objects, classes or functions.
+    The study is then named by their digests too, and `resume` takes them again. docs/python.md has all of it.
 
     From here on torch has one thread in this process. Ctrl-C leaves records that `resume` goes on from. A class of
-    one's own that the study names is looked for in files: one that is defined in a notebook, or in the script that
-    runs, is found as "__main__:Class" by this process alone, so under "direct" without `workers`.
+    one's own that the study names, as module:Class, is looked for in files.
 
     >>> import fedpriv as fp, tempfile
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     done = fp.run("digits", f"{place}/few", overrides=["clients.count=60", "run.rounds=1"], quiet=True)
+    ...     done = fp.run("digits", f"{place}/few", overrides={"clients.count": 60, "run.rounds": 1}, quiet=True)
     >>> done.ended
     'finished'
     """
+    if isinstance(directory, Mapping):
+        if overrides:
+            raise FedprivError("overrides are given twice: the second argument is a dict of them, or the directory")
+        overrides, directory = directory, None
     way = Way(driver=driver, workers=workers, cohorts=cohorts)
-    own = study_of(study, overrides)
-    place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
-    return read_run(_ended(ran_result(own, place, made, way, quiet=quiet, on_round=on_round)))
+    given = given_objects(model=model, data=data, rule=rule, attack=attack, clients=clients, columns=columns)
+    with within_reach(given, alone=way.alone, quiet=quiet):
+        changes = {**dict(changes_by_path(overrides)), **given.settings} if given.settings else overrides
+        own = study_of(study, changes)
+        place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
+        result = ran_result(own, place, made, way, quiet=quiet, on_round=on_round)
+        return replace(read_run(_ended(result)), given=given.models)
 
 
 def resume(
     directory: File,
     *,
+    model: object = None,
+    data: object = None,
+    rule: object = None,
+    attack: object = None,
+    clients: Any = None,
+    columns: Columns | None = None,
     driver: str = "direct",
     workers: int | None = None,
     cohorts: int | None = None,
@@ -119,6 +152,7 @@ def resume(
 ) -> Run:
     """Go on with the run in a directory, to the same bits as if it had never stopped (fp.resume).
 
+    What `run` was given in Python (`model`, `data`, `rule`, `attack`) is given again, and refused where it is another.
     `driver`, `workers`, `cohorts`, `quiet` and `on_round` are those of `run`, and need not be what they were.
 
     >>> import fedpriv as fp, tempfile
@@ -128,21 +162,22 @@ def resume(
     1
     """
     way, place = Way(driver=driver, workers=workers, cohorts=cohorts), Path(directory)
-    result = ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet, on_round=on_round)
-    return read_run(_ended(result))
+    given = given_objects(model=model, data=data, rule=rule, attack=attack, clients=clients, columns=columns)
+    check_given_again(place, given)
+    with within_reach(given, alone=way.alone, quiet=True):
+        result = ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet, on_round=on_round)
+        return replace(read_run(_ended(result)), given=given.models)
 
 
-def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
+def study_of(source: Study | File | Mapping[str, Any], overrides: Changes = ()) -> Study:
     """The study that a command or fp.run names or is given, after --set; its own modules lie beside its file."""
-    if isinstance(source, Study):
-        overrides = list(overrides)
-        return study_file.parsed_study(study_file.study_text(source), overrides=overrides) if overrides else source
-    name = os.fspath(source)
-    look_for_modules(Path() if "\n" in name else Path(name).parent)
-    return study_file.read_study(name, overrides)
+    if not isinstance(source, Study | Mapping):
+        name = os.fspath(source)
+        look_for_modules(Path() if "\n" in name else Path(name).parent)
+    return study_file.open_study(source, overrides)
 
 
-def begun_study(directory: Path, overrides: Iterable[str] = ()) -> Study:
+def begun_study(directory: Path, overrides: Changes = ()) -> Study:
     """The study of a run that was begun in a directory, to resume or audit it, with --set's changes."""
     if not (directory / STUDY).is_file():
         raise FedprivError(

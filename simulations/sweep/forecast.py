@@ -13,12 +13,13 @@ from typing import Any
 from clients.data.identity import in_words
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
+from fedpriv._base.spelling import rounded_up
 from fedpriv.randomness.streams import stream
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from server import rounds
 from server.directory import made_on
-from server.progress.words import duration_words, rounded_up
+from server.progress.words import duration_words
 from simulations.runs.direct import Here
 from simulations.sweep.grid import SEED, Grid
 

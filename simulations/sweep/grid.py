@@ -7,10 +7,11 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
-from fedpriv._base.tables import Table
+from fedpriv._base.tables import Table, native_values
 from fedpriv.errors import FedprivError
-from fedpriv.studies.file import change_settings, content_of, study_of, study_tables
+from fedpriv.studies.file import Changes, change_settings, changes_by_path, content_of, study_of, study_tables
 from fedpriv.studies.study import Study
 from simulations.sweep._axes import Axis, Choice, axes_of, skips
 
@@ -93,14 +94,24 @@ class Grid:
         return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
 
 
-def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
+def grid_of(
+    source: str | Study | Mapping[str, Any],
+    overrides: Changes = (),
+    axes_given: Mapping[str, Any] | None = None,  # in the place of the study's own [sweep] table
+) -> Grid:
     """The grid of a study's file, or of a study that ships, after --set; each cell read strictly, none calibrated."""
-    overrides = list(overrides)
-    content, file = content_of(source)
+    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
+    content: str | Mapping[str, Any]
+    if isinstance(source, str):
+        content, file = content_of(source)
+    else:
+        content, file = (source.table(), source.name) if isinstance(source, Study) else (source, "study")
     table = study_tables(content, name=file, overrides=overrides)
+    if axes_given is not None:
+        table["sweep"] = native_values(axes_given)
     try:
         axes = axes_of(table.get("sweep"))
-        changed = [words.partition("=")[0].strip() for words in overrides]
+        changed = [path for path, _ in changes_by_path(overrides)]
         for path, axis in product(changed, axes):  # what the grid would change back
             if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
                 raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")

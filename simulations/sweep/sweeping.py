@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, redirect_stdout
 from io import StringIO
 from itertools import count
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
+from fedpriv.errors import FedprivError
+from fedpriv.studies.file import Changes
 from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
 from simulations.report.sweep.cells import Sweep, read_sweep
@@ -33,35 +35,41 @@ File = str | os.PathLike[str]
 
 
 def sweep(
-    study: File,
+    study: Study | File | Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]] | None = None,
     directory: File | None = None,
     *,
-    overrides: Iterable[str] = (),
+    overrides: Changes = (),
     workers: int | None = None,
     ray: str | None = None,
     quiet: bool = False,
 ) -> Sweep:
-    """Run every cell of the grid that a study's [sweep] table spans, side by side; what became of each (fp.sweep).
+    """Run every cell of a grid of studies, side by side; what became of each (fp.sweep).
 
-    `study` is a file, the name of one that ships, or TOML text; `overrides` change all cells, or with "sweep.PATH=[…]"
-    the grid. `directory` may hold the same sweep, of which only what is missing is run; where none is given it is
-    runs/NAME, or the next number free. `workers` cells run at a time, one a core unless said, on the cluster at the
-    address `ray` or on a Ray that is started here. `quiet` shows no progress. `those("failed")` are cells that did.
+    `study` is a file, the name of one that ships, TOML text, a dict or a `Study`; `grid` the values that its settings
+    take, {"run.seed": [1, 2], "attack.factor": [1.0, 4.0]}, or what its [sweep] table says where none is given.
+    `overrides` change all cells, as in `run`, or with "sweep.PATH=[…]" that table. `directory` may hold the same sweep,
+    of which only what is missing is run; where none is given it is runs/NAME, or the next number free. `workers` cells
+    run at a time, one a core unless said, on the cluster at the address `ray` or on a Ray that is started here. `quiet`
+    shows no progress. `those("failed")` are cells that did.
 
     Cells run in other processes: a class of one's own that the study names must be in a file.
 
     >>> import fedpriv as fp, tempfile
-    >>> few = ["clients.count=60", "run.rounds=1", "sweep.run.seed=[1]", "sweep.attack=[{kind='SignFlip'}]"]
+    >>> few = {"clients.count": 60, "run.rounds": 1}
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     fp.sweep("quick", f"{place}/few", overrides=few, workers=1, quiet=True).done[0].seed
+    ...     fp.sweep("digits", {"run.seed": [1]}, f"{place}/few", overrides=few, workers=1, quiet=True).done[0].seed
     1
     """
-    name = os.fspath(study)
-    look_for_modules(Path() if "\n" in name else Path(name).parent)
-    grid, out = grid_of(name, overrides), None if directory is None else Path(directory)
+    if not isinstance(study, Study | Mapping):
+        study = os.fspath(study)
+        look_for_modules(Path() if "\n" in study else Path(study).parent)
+    if not (grid is None or isinstance(grid, Mapping)):
+        raise FedprivError(f"a grid is a dict of lists by path, got {grid!r}; a directory is named: directory=…")
+    cells, out = grid_of(study, overrides, grid), None if directory is None else Path(directory)
     if out is not None:
-        check_sweep_directory(out, grid)
-    return read_sweep(swept_grid(grid, out, workers=workers, ray=ray, quiet=quiet)["directory"])
+        check_sweep_directory(out, cells)
+    return read_sweep(swept_grid(cells, out, workers=workers, ray=ray, quiet=quiet)["directory"])
 
 
 def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clients.data.identity import data_title, in_words
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
@@ -31,9 +32,6 @@ from server.progress.words import (
     mu_words,
     part_of_whole,
     ranges_words,
-    rounded_down,
-    rounded_up,
-    small_delta,
     tally_words,
     unit_and_trust,
     units_in_words,
@@ -93,7 +91,7 @@ def privacy_facts(run: Run) -> Rows:
     hidden = MASKED_HERE if run.header.get("masked") else ASSUMED_HERE
     rows += [("", hidden)] * sums_only(release["trust"])
     if cost is not None:
-        at = f"ε at δ = {small_delta(run.header['delta'])}"
+        at = f"ε at δ = {short_number(run.header['delta'])}"
         rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
         if done := (run.records.end or {}).get("of_rounds_done"):
             rows += [("", said) for said in early_words(done["epsilon"])]

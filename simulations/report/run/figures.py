@@ -7,10 +7,11 @@ from math import isfinite, nan
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
 from server.progress.accuracy_words import answers_words
-from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_delta
+from server.progress.words import ASYMPTOTIC
 from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
     BLUE,
@@ -125,7 +126,7 @@ def epsilon_figure(run: Run) -> Drawn | None:
     if isfinite(clt[-1]):
         axes.plot(x, clt, color=RED, lw=1.4, ls=(0, (4, 2)), zorder=4)
         ends.append((x[-1], clt[-1], f"CLT {clt[-1]:.4g}\n{ASYMPTOTIC}", RED))
-    axes.set_title(f"ε at δ = {small_delta(run.header['delta'])}")
+    axes.set_title(f"ε at δ = {short_number(run.header['delta'])}")
     axes.set_ylim(bottom=0)
     over_rounds(axes, x)
     label_ends(axes, ends, size=8)

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from server.progress.words import (
-    ASYMPTOTIC,
-    LETTERS,
-    bytes_words,
-    kind_alone,
-    measured_words,
-    part_of_whole,
-    rounded_up,
-    small_delta,
-)
+from fedpriv._base.spelling import rounded_up, short_number
+from server.progress.words import ASYMPTOTIC, LETTERS, bytes_words, kind_alone, measured_words, part_of_whole
 from simulations.figures.style import ON_PAGE, Picture
 from simulations.report._document import document, explained, figure, folded, table, tile
 from simulations.report.run import facts
@@ -83,7 +75,7 @@ def _tiles(run: Run) -> Iterable[str]:
         clt = f"; CLT {cost['clt']:.4g}, {ASYMPTOTIC}" if cost["clt"] is not None else ""
         release = header["release"]
         whose = f"of a {release['unit']}, {release['trust']} trust"
-        yield tile(f"ε ≤ {rounded_up(cost['upper'])}", f"at δ = {small_delta(header['delta'])}, {whose}{clt}")
+        yield tile(f"ε ≤ {rounded_up(cost['upper'])}", f"at δ = {short_number(header['delta'])}, {whose}{clt}")
     each, plain = run.client_bytes, 4 * header["dimension"]
     yield tile(bytes_words(each), f"a client, a round: {part_of_whole(plain, each)} float32")
     yield tile(f"{len(run.rounds):,}", f"rounds of {header['rounds']:,}")

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clients.data.identity import short_identity
+from numpy.typing import ArrayLike
+
+from fedpriv._base.loading import loaded_object
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import event_of
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Line, Records, read_records, read_timings
-from fedpriv.releases import SUMS
 from server.directory import data_place
 from server.directory.results import REACHED, STOPPED, WAITED
-from server.progress.words import kind_alone, kind_with_settings, settings_beside, value_of
+from server.progress.words import kind_alone
+from simulations.report.frames import data_frame
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedpriv.curves.compose import Band
+    from simulations.figures.style import Picture
 
 ENDS = {
     "finished": "finished",
@@ -29,11 +38,9 @@ ENDS = {
     WAITED: "stopped: no better accuracy in as many evaluated rounds as run.stop.patience says",
     "no round counted": "no round counted: none had enough answers to step by",
 }
-BARE = ("study", "release", "mechanism", "model")  # facts of a run whose value says by itself what it is of
-COLUMNS = ("mechanism", "attack", "Byzantine", "clients", "trust", "rounds")  # of the table that compares runs
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """One run: all that is shown of it comes from its records."""
 
@@ -42,6 +49,18 @@ class Run:
     timings: dict[int, Line]  # by round; {} where no seconds were kept
     study: str  # the resolved study.toml, "" where there is none
     where: str | None = None  # where its data lay when it began; None where that was not written down
+    given: Mapping[str, Any] = field(default_factory=dict)  # what made the model, where fp.run was given that
+
+    def __repr__(self) -> str:
+        """A run in a line: its study, how it ended, what it learnt and gave away, where it lies."""
+        cost, accuracy = self.epsilon if self.private else None, self.accuracy
+        learnt = "" if accuracy is None else f", accuracy {accuracy:.3f}"
+        given = f", ε ≤ {rounded_up(cost['upper'])} at δ = {short_number(self.header['delta'])}" if cost else ""
+        return f"<Run {self.header['name']}: {self.ended}{learnt}{given}, {self.directory}>"
+
+    def _repr_html_(self) -> str:
+        """The run's card, as a notebook shows it."""
+        return str(loaded_object("simulations.report.run.card:run_card")(self))  # which is about what stands here
 
     @property
     def header(self) -> Line:
@@ -62,6 +81,54 @@ class Run:
     def last(self, name: str) -> Any:
         """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
         return next((line[name] for line in reversed(self.rounds) if line.get(name) is not None), None)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy on the records held out that the run measured last; None where it never did."""
+        found: float | None = self.last("accuracy")
+        return found
+
+    @property
+    def mu(self) -> dict[str, Any] | None:
+        """μ of Gaussian differential privacy at the end of the run, from both sides, as recorded; None of old ones."""
+        return self.spent("mu")
+
+    def tradeoff(self, alpha: ArrayLike) -> Band:
+        """How often an attacker who is wrong as often as `alpha` must miss the run's worst client, from both sides."""
+        if not self.private:
+            raise FedprivError(f"{self.directory}: its updates were sent as they are, so no attacker need ever miss")
+        return (self.account or Account(())).tradeoff(alpha)
+
+    def frame(self) -> Any:
+        """The run's rounds as a pandas DataFrame, a dict of columns where there is no pandas; "epsilon.upper", ….
+
+        Where seconds were kept they stand beside: "seconds", "parts.clients".
+        """
+        lines = [{**each, **self.timings.get(each["round"], {})} for each in self.rounds]
+        return data_frame([{key: own for key, own in line.items() if key != "kind"} for line in lines])
+
+    def model(self, given: object = None) -> nn.Module:
+        """What the run has learnt, a torch module in evaluation mode: from records as the study scales them to logits.
+
+        `given` is the module, or what makes it, where `fp.run` was given one and another session asks.
+        """
+        from clients.training.given import given_model
+        from simulations.report.run.trained import trained_module
+
+        own = self.given if given is None else dict([given_model(given)])
+        return trained_module(self.directory, self.study, self.header, own)
+
+    def export(self, path: str | os.PathLike[str], given: object = None) -> Path:
+        """Write the weights of `model` to a new file, model.pt, .safetensors or .npz by its ending: the file's path."""
+        from simulations.report.run.trained import export_weights
+
+        return export_weights(self.model(given), path)
+
+    @cached_property
+    def figures(self) -> dict[str, Picture]:
+        """The figures of the run's report by their names, drawn when first asked for; a notebook shows each."""
+        drawn = loaded_object("simulations.report.run.figures:run_pictures")  # matplotlib, only where it is asked for
+        return {each.name: each for each in drawn(self)}
 
     def total(self, name: str) -> dict[str, int]:
         """What all rounds of the run count under a name, such as rejected: how many for each reason."""
@@ -207,40 +274,3 @@ def study_text(directory: Path) -> str:
         return (directory / "study.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return ""
-
-
-def run_labels(runs: Sequence[Run]) -> list[str]:
-    """The names of runs that are compared: of each what sets it apart from the others, else its directory.
-
-    What the table beside them has a column for is in a name only where names would be the same without; settings
-    that only add noise come last: most often they were found for a target ε.
-    """
-    facts, noise, told = list[dict[str, str]](), set[str](), set(COLUMNS)
-    if len({kind_alone(run.header["mechanism"]) for run in runs}) > 1:
-        told |= {name for run in runs for name in settings_beside(run.header["mechanism"])}
-    for run in runs:
-        header = run.header
-        own = {"study": str(header["name"])} | ({"data": short_identity(header["data"])} if "data" in header else {})
-        own |= {"release": kind_alone(run.released), "mechanism": kind_alone(header["mechanism"])}
-        own |= {name: value_of(value) for name, value in settings_beside(header["mechanism"]).items()}
-        own |= {f"release {name}": value_of(value) for name, value in settings_beside(run.released).items()}
-        own |= {"aggregation": kind_alone(header["aggregation"]), "attack": kind_alone(header["attack"])}
-        for of in ("attack", "aggregation"):
-            own |= {f"{of} {name}": value_of(value) for name, value in settings_beside(header[of]).items()}
-        own |= {"corruption": kind_with_settings(header.get("corruption")), "Byzantine": str(header["byzantine"])}
-        own |= {"clients": str(header["clients"]), "model": str(header["model"])}
-        own |= {"trust": str((header["release"] or {}).get("trust", "none")), "rounds": str(header["rounds"])}
-        facts.append({name: value if name in BARE else f"{name} {value}" for name, value in own.items()})
-        effects = dict(getattr(MECHANISMS.get(kind_alone(run.header["mechanism"])), "effects", {}))
-        if (cls := SUMS.get(kind_alone(run.released))) is not None:
-            effects |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
-        noise |= {name for name, way in effects.items() if way < 0}
-    names = list(dict.fromkeys(name for own in facts for name in own))
-    differing = [name for name in names if len({own.get(name) for own in facts}) > 1]
-    chosen = {name for name in differing if name not in told | noise and not name.startswith("attack ")}
-    for name in sorted(differing, key=noise.__contains__):
-        more = chosen | {name}
-        if len({tuple(map(own.get, more)) for own in facts}) > len({tuple(map(own.get, chosen)) for own in facts}):
-            chosen = more
-    found = [", ".join(own[name] for name in names if name in chosen and name in own) for own in facts]
-    return found if len(set(found)) == len(runs) and all(found) else [str(run.directory) for run in runs]

@@ -6,16 +6,9 @@ from collections import Counter
 from statistics import fmean
 
 from clients.data.identity import in_words
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.trust import Word, sums_only
-from server.progress.words import (
-    ASSUMED,
-    ranges_words,
-    rounded_up,
-    share_words,
-    small_delta,
-    tally_words,
-    unit_and_trust,
-)
+from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
 from simulations.report.sweep._spots import Field, Spread
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
@@ -184,7 +177,9 @@ def guarantees(sweep: Sweep) -> list[str]:
             said.append(f"{_cells(len(runs))} promise{'s' * (len(runs) == 1)} no privacy: ε = ∞.")
             continue
         unit, trust, adjacency, delta = promise
-        bound = f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {small_delta(delta)}"
+        bound = (
+            f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {short_number(delta)}"
+        )
         said.append(f"{bound} in {_cells(len(runs))}, certified: {unit_and_trust(trust, unit, adjacency)}.")
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))

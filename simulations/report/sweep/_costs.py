@@ -7,7 +7,7 @@ from math import inf, isfinite, log
 
 from matplotlib.ticker import NullLocator
 
-from server.progress.words import rounded_up
+from fedpriv._base.spelling import rounded_up
 from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved_figure, thousands_axis
 from simulations.report.sweep._answer import SAME
 from simulations.report.sweep._axes import number

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.accounting.course import LEVELS
-from server.progress.words import bytes_words, rounded_down, rounded_up, share_words, tally_words
+from server.progress.words import bytes_words, share_words, tally_words
 from simulations.figures.tables import Table, csv_bytes
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role

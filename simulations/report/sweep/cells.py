@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedpriv import records
+from fedpriv._base.loading import loaded_object
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
 from server.progress.words import kind_alone, kind_with_settings
+from simulations.report.frames import data_frame
 from simulations.report.run.runs import Run, study_text
 
 FORMAT = 1  # of the index
@@ -94,6 +96,20 @@ class Sweep:
     def those(self, state: State) -> list[Cell]:
         """The cells of the sweep that are in one state, such as failed or missing."""
         return [cell for cell in self.cells if cell.state == state]
+
+    @property
+    def best(self) -> Cell | None:
+        """The done cell of the highest accuracy, by itself and not by a mean over seeds; None where none is done."""
+        return max((cell for cell in self.done if cell.ran), key=lambda cell: cell.accuracy or 0.0, default=None)
+
+    def frame(self) -> Any:
+        """Every cell of the sweep with its place, seed, state and numbers, as cells.csv has them: a pandas DataFrame.
+
+        A dict of columns where there is no pandas.
+        """
+        grid = loaded_object("simulations.report.sweep.grid:Grid")(self)  # which is about what stands here
+        head, rows = loaded_object("simulations.report.sweep._tables:cells")(grid)
+        return data_frame([dict(zip(head, row, strict=True)) for row in rows])
 
     @cached_property
     def ran(self) -> list[Ran]:

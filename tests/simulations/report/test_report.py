@@ -21,10 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.accounting.event import by_hand, event_as_data
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Writer
-from server.progress.words import ranges_words, rounded_down, rounded_up
+from server.progress.words import ranges_words
 from simulations.command_line import main
 
 COST = {"lower": 3.34465, "upper": 3.95222, "clt": 3.71}  # of forty rounds

@@ -11,7 +11,7 @@ import pytest
 from fedpriv.errors import FedprivError
 from fedpriv.records import read_records
 from simulations.command_line import main
-from simulations.tracking import scalars_of, tracker_of
+from simulations.runs.tracking import scalars_of, tracker_of
 
 QUICK = ["run", "--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "run.rounds=3"]
 
@@ -83,7 +83,7 @@ def test_weights_and_biases_stays_offline_until_its_user_says_otherwise(
 def test_a_tracker_that_is_not_installed_is_refused_before_anything_is_done_and_names_the_extra(
     kind: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("simulations.tracking.find_spec", lambda name: None)
+    monkeypatch.setattr("simulations.runs.tracking.find_spec", lambda name: None)
     assert main([*QUICK, "--out", "run", "--track", kind]) == 2
     said = capsys.readouterr().err
     assert said == f"fedpriv: --track {kind}: {kind} is not installed: pip install 'fedpriv[track]'\n"

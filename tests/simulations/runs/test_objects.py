@@ -1,0 +1,282 @@
+"""fp.run with what one has in Python: it is what is trained, known again by digests, and refused in a line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fedpriv as fp
+from clients.data.memory import pool_in_memory
+from clients.data.splits import divided_records, records_of
+from fedpriv.errors import FedprivError
+from simulations.report.run.runs import Run
+
+ROOT = Path(__file__).resolve().parents[3]
+STUDY = {
+    "name": "mine",
+    "clients": {"count": 20, "records": 12, "byzantine": 2},
+    "privacy.mechanism": {"kind": "Binomial", "clip": 1.0, "scale": np.float64(3.0), "trials": 4},
+    "server.step": 0.5,
+    "run.rounds": np.int64(3),
+    "run.seed": 1,
+}
+RNG = np.random.default_rng(1)
+Y = np.arange(300) % 3
+X = (np.eye(3)[Y] @ RNG.normal(size=(3, 4)) * 3 + RNG.normal(size=(300, 4))).astype(np.float32)
+
+
+class Net(nn.Module):
+    """Two layers."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, width), nn.Linear(width, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.last(self.first(x).relu())
+        return logits
+
+
+class Middle:
+    """The median."""
+
+    def __call__(self, matrix: Any, aid: Any = None) -> Any:
+        """The median of all rows."""
+        return np.median(matrix, axis=0)
+
+
+class Shrinks:
+    """An attack with a setting of its own."""
+
+    def __init__(self, by: float = 2.0) -> None:
+        self.by = by
+
+    def on_updates(self, updates: Any, view: Any) -> Any:
+        """Updates that say less."""
+        return updates / self.by
+
+
+class Pairs(torch.utils.data.Dataset[Any]):
+    """A data set of torch's, which may lie of its length."""
+
+    def __init__(self, says: int = len(X)) -> None:
+        self.says = says
+
+    def __len__(self) -> int:
+        return self.says
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        return torch.from_numpy(X[place]), int(Y[place])
+
+
+def ran(directory: Path, **given: Any) -> Run:
+    """A run of the study with these objects, all others as usual."""
+    usual: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Middle(), "attack": Shrinks(3.0)}
+    return fp.run(STUDY, directory, quiet=True, **usual | given)
+
+
+def same(one: Run, other: Run) -> bool:
+    """Whether two runs have the same accuracy after every round."""
+    return [line["accuracy"] for line in one.rounds] == [line["accuracy"] for line in other.rounds]
+
+
+def test_a_run_is_of_the_objects_it_was_given(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    assert (run.ended, run.header["model"], run.header["rounds"]) == ("finished", "Module", 3)
+    assert run.header["dimension"] == 4 * 8 + 8 + 8 * 3 + 3
+    assert run.header["attack"]["kind"].startswith("fedpriv.given:Shrinks_")
+    assert run.header["aggregation"]["kind"].startswith("fedpriv.given:Middle_")
+    assert run.epsilon is not None
+    assert 0 < run.epsilon["lower"] <= run.epsilon["upper"]
+    assert not same(run, ran(tmp_path / "mean", rule=lambda matrix, aid: matrix.mean(axis=0)))
+
+
+def test_the_same_objects_are_the_same_study_and_others_another(tmp_path: Path) -> None:
+    ids = [
+        ran(tmp_path / f"{number}", **given).header["study"]
+        for number, given in enumerate([{}, {"attack": Shrinks(4.0)}, {"model": lambda: Net(9)}, {"data": (X + 1, Y)}])
+    ]
+    again = ran(tmp_path / "again")
+    assert len(set(ids)) == 4
+    assert again.header["study"] == ids[0]
+    assert (again.directory / "records.jsonl").read_bytes() == (tmp_path / "0" / "records.jsonl").read_bytes()
+
+
+def test_what_ships_is_written_into_the_study_as_in_its_file(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run", rule=fp.aggregation.TrimmedMean(dropped=1), attack=fp.attacks.SignFlip)
+    assert run.header["aggregation"] == {"kind": "TrimmedMean", "dropped": 1}
+    assert run.header["attack"] == {"kind": "SignFlip", "knowledge": "own", "factor": 1.0}
+
+
+def test_a_run_goes_on_with_the_same_objects_alone_and_names_what_differs(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    own: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Middle(), "attack": Shrinks(3.0)}
+    assert same(fp.resume(run.directory, quiet=True, **own), run)
+    for word in own:
+        less = {name: made for name, made in own.items() if name != word}
+        with pytest.raises(FedprivError, match=f"was begun with {word}=.*: give it again"):
+            fp.resume(run.directory, **less)
+    for word, other in {"model": Net(), "data": (X, 2 - Y), "rule": Middle, "attack": Shrinks(5.0)}.items():
+        with pytest.raises(FedprivError, match=f"was begun with {word}= .*: another run's"):
+            fp.resume(run.directory, **own | {word: other})
+    plain = fp.run("digits", tmp_path / "plain", overrides={"clients.count": 60, "run.rounds": 1}, quiet=True)
+    with pytest.raises(FedprivError, match="was begun with model Logistic, and this is Net_"):
+        fp.resume(plain.directory, model=Net)
+
+
+def test_what_nothing_tells_from_others_is_said_at_the_start_and_refused_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def endless() -> Any:
+        yield 1
+
+    def build(unused: Any = endless()) -> Net:  # noqa: B008
+        return Net()
+
+    run = fp.run(STUDY, tmp_path / "run", model=build, data=(X, Y), attack=Shrinks)
+    assert "nothing tells model= from another object, so this run cannot be resumed" in capsys.readouterr().err
+    with pytest.raises(FedprivError, match="model= that nothing tells from others: begin it anew"):
+        fp.resume(run.directory, data=(X, Y), attack=Shrinks)
+
+
+def test_a_module_is_copied_as_it_is_and_its_owner_keeps_it(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    module = Net()
+    before = [own.detach().clone() for own in module.parameters()]
+    run = ran(tmp_path / "run", model=module)
+    assert all(torch.equal(own, was) for own, was in zip(module.parameters(), before, strict=True))
+    with torch.no_grad():
+        module.last.bias += 1
+    with pytest.raises(FedprivError, match="was begun with model="):
+        fp.resume(run.directory, model=module, data=(X, Y), rule=Middle(), attack=Shrinks(3.0))
+    with pytest.raises(FedprivError, match="GroupNorm looks at one record"):
+        ran(tmp_path / "norm", model=nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
+    assert not (tmp_path / "norm").exists()
+
+
+def test_all_forms_of_the_same_data_are_learnt_alike(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    forms = [
+        (X, Y), {"x": X.tolist(), "y": Y}, (torch.tensor(X), torch.tensor(Y)), Pairs(),
+        datasets.Dataset.from_dict({"features": X, "label": Y}),
+    ]  # fmt: skip
+    runs = [ran(tmp_path / str(number), data=data) for number, data in enumerate(forms)]
+    assert all(same(runs[0], run) for run in runs[1:])
+
+
+def test_ids_give_each_client_its_own_records(tmp_path: Path) -> None:
+    ids = np.array([f"user {number}" for number in np.arange(300) % 7])
+    run = ran(tmp_path / "run", clients=ids)
+    assert run.header["clients"] == 7
+    assert 'split = "natural"' in run.study
+    pool = pool_in_memory((X, Y), clients=ids)
+    assert pool.owners is not None
+    assert set(pool.owners) == set(range(7))
+    whose = 'clients: split = "natural" is of data that say whose each record is, and these do not'
+    with pytest.raises(FedprivError, match=whose):
+        fp.run("digits", tmp_path / "digits", overrides={"clients.split": "natural"}, quiet=True)
+    with pytest.raises(FedprivError, match="the data name 7 clients, but count = 9"):
+        divided_records("natural", pool.y, 9, 1, 1, pool.owners)
+    held = divided_records("natural", pool.y, 7, 1, 1, pool.owners)
+    assert [set(pool.owners[records_of(held, client)]) for client in range(7)] == [{client} for client in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"data": (X, Y / 2)}, "data: y: label 1 is 0.5; labels are class numbers"),
+        ({"data": (X, Y * 1000)}, "data: y: its labels go up to 2000"),
+        ({"data": (X, Y.astype(str))}, "data: y: labels must be whole numbers"),
+        ({"data": (X * np.nan, Y)}, "data: x: record 0 holds nan"),
+        ({"data": (X[:0], Y[:0])}, "data: held_out must be below the 0 records"),
+        ({"data": (X, Y[:5])}, "data: x holds 300 records, but y holds 5"),
+        ({"data": X}, r"data: must be \(x, y\)"),
+        ({"data": (1, 2)}, r"data: must be \(x, y\).*got a single number"),
+        ({"data": {"x": X, "Y": Y}}, "data: 'Y' is no part of data"),
+        ({"data": {"x": X, "y": Y, "held_out": 300}}, "held_out must be below the 300 records"),
+        ({"data": Pairs(says=400)}, "record 300 of the 400 that Pairs says it has is no"),
+        ({"clients": np.linspace(0, 1, 300)}, "ids are whole numbers or words"),
+        ({"clients": [1, 2]}, "one for each of 300 records"),
+        ({"data": None, "clients": Y}, "clients= and columns= say what data= are"),
+        ({"columns": ("a", "b")}, "data: columns are a Hugging Face data set's"),
+        ({"clients": "who"}, "data: columns are a Hugging Face data set's"),
+        ({"data": Pairs(), "clients": "who"}, "data: columns are a Hugging Face data set's"),
+        ({"model": 3}, "model is a torch.nn.Module or what makes one"),
+        ({"model": lambda: 3}, "it must make a torch.nn.Module, got a int"),
+        ({"model": nn.Linear(5, 3)}, r"records of shape \(4,\) do not go through"),
+        ({"rule": "Median"}, "rule is an object or a class, got 'Median'"),
+        ({"rule": 3}, "has no __call__"),
+        ({"rule": lambda rows: rows[0]}, r"must take \(self, matrix, aid\)"),
+        ({"attack": object()}, "has none of the methods on_data"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_leaves_nothing(given: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(FedprivError, match=words) as caught:
+        ran(tmp_path / "run", **given)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_process_is_told_what_it_lacks(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "simulations.command_line", "run", "--resume", str(run.directory)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is an object that a Python session gave fp.run" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+PROGRAM = """
+import sys
+import fedpriv as fp
+import numpy as np
+from pathlib import Path
+from torch import nn
+
+class Half:
+    def on_updates(self, updates, view):
+        return updates / 2
+
+x = np.random.default_rng(1).normal(size=(100, 4)).astype("f")
+given = dict(model=lambda: nn.Linear(4, 2), data=(x, (x[:, 0] > 0) * 1), attack=Half())
+study = {study!r}
+runs = [fp.run(study, where, quiet=True, **way, **given) for where, way in {ways!r}]
+one, *others = [(run.directory / "records.jsonl").read_bytes() for run in runs]
+assert all(each == one for each in others)
+{more}
+print("same")
+"""
+UNSENT = """
+try:
+    fp.run(study, "lock", quiet=True, workers=2, **given | {"attack": type("A", (Half,), {"lock": open("x", "w")})})
+except fp.FedprivError as error:
+    assert "cannot be" in str(error), error
+else:
+    raise AssertionError
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.flower
+def test_workers_of_ray_and_of_flower_get_the_same_objects(tmp_path: Path) -> None:
+    study = {
+        "name": "mine", "clients.count": 20, "clients.records": 4, "clients.byzantine": 2, "run.rounds": 2,
+        "run.seed": 1, "privacy.mechanism": {"kind": "Plain"},
+    }  # fmt: skip
+    ways: list[tuple[str, dict[str, Any]]] = [("here", {}), ("ray", {"workers": 2}), ("flower", {"driver": "flower"})]
+    program = PROGRAM.format(study=study, ways=ways, more=UNSENT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-"], input=program, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.endswith("same\n"), done.stderr
