@@ -315,6 +315,22 @@ def test_members_told_of_other_members_give_no_sum(tmp_path: Path) -> None:
     assert all("masking" in why for why in said)
 
 
+def test_a_member_that_is_sent_another_model_is_in_no_sum(tmp_path: Path, drawn: list[NDArray[np.int64]]) -> None:
+    nodes = Members(tmp_path)
+    ask = nodes.answered
+
+    def answered(message: Message) -> Message:
+        if phase_of(message) == "vector" and message.metadata.dst_node_id == nodes.ids[0]:
+            message.content["arrays"] = array_record(w=np.full(50, 7, np.float32))
+        return ask(message)
+
+    nodes.answered = answered  # type: ignore[method-assign]
+    found = run(nodes).arrays["w"].numpy()
+    assert len(drawn) == COUNT
+    honest = MECHANISM.decode(sum(drawn), COUNT)
+    assert np.mean(np.isclose(found, honest, atol=1e-6)) < 0.3  # its mask does not come off: what is left is noise
+
+
 def test_both_sides_must_say_sums_and_the_same(tmp_path: Path) -> None:
     for name, own, server, why in (
         ("a", None, SUMS, "private(…, sums=SumsOnly(…))"),
