@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from clients.models import per_record
 from clients.models._training_noise import keys_of, noisy_layers
 from clients.models.arrays import Counts, Floats, Keys, Labels
-from clients.models.gradients import Failures, Losses, Prepare
+from clients.models.gradients import Engine, Failures, Losses, Prepare
 from clients.models.losses import CrossEntropy, Loss, is_shipped, record_losses
 from clients.models.memory import Scratch, aligned_zeros
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -38,17 +38,28 @@ class Autograd:
         for name, own in module.named_parameters():
             if own.dtype != torch.float32 or own.device.type != "cpu":
                 raise FedprivError(f"its parameter {name} must be float32 on cpu, got {own.dtype} on {own.device}")
-        self._parameters = [own for own in module.parameters() if own.requires_grad]  # each once
-        if not self._parameters:
+        trained = sum(own.numel() for own in module.parameters() if own.requires_grad)
+        if not trained:
             raise FedprivError("it has no parameter that requires a gradient")
-        self._buffers = buffers_of(module)
+        self._scratch = Scratch()
+        self._place(torch.from_numpy(aligned_zeros((trained,))))
+        self._weights = self._flat[None].clone()
+
+    def _place(self, flat: Tensor) -> None:
+        """Move the module to where `flat` is, its trained parameters into it; engines begin on the CPU."""
+        self._flat, self._module = flat, self._module.to(flat.device)
+        self._parameters = [own for own in self._module.parameters() if own.requires_grad]  # each once
         sizes = [own.numel() for own in self._parameters]
-        self._flat = torch.from_numpy(aligned_zeros((sum(sizes),)))
-        for own, part in zip(self._parameters, torch.split(self._flat, sizes), strict=True):
+        for own, part in zip(self._parameters, torch.split(flat, sizes), strict=True):
             part.copy_(own.detach().reshape(-1))
             own.data = part.view(own.shape)
-        self._weights = self._flat[None].clone()
-        self._scratch = Scratch()
+        self._buffers = buffers_of(self._module)
+        self._seed = torch.default_generator.manual_seed if flat.device.type == "cpu" else torch.manual_seed
+
+    def on(self, device: torch.device) -> Engine:
+        """The engine itself, which computes on that device from now on; what it is given and gives stays on the CPU."""
+        self._place(torch.zeros(self._flat.numel(), device=device))
+        return self
 
     def start(self) -> Floats:
         """The weights (d,) the module was built with: where training of an imported model begins."""
@@ -66,7 +77,7 @@ class Autograd:
         weights = self._weights.expand(len(x), -1)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             for row in range(len(x)):
-                torch.default_generator.manual_seed(0 if keys is None else int(keys[row]) % 2**63)
+                self._seed(0 if keys is None else int(keys[row]) % 2**63)
                 own = slice(None if counts is None else int(counts[row]))
                 if counts is not None and not counts[row]:  # of no records there is no mean, and no gradient
                     losses[row], out[row] = 0.0, 0.0
@@ -74,9 +85,10 @@ class Autograd:
                 try:
                     self._reset(weights[row], train=True)
                     outputs = self._module(self._inputs(x[row, own]))
-                    loss = record_losses(self.loss, outputs, torch.from_numpy(y[row, own])).mean()
+                    labels = torch.from_numpy(y[row, own]).to(self._flat.device)
+                    loss = record_losses(self.loss, outputs, labels).mean()
                     found = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
-                    torch.cat([gradient.reshape(-1) for gradient in found], out=out[row])
+                    torch.cat([gradient.reshape(-1).cpu() for gradient in found], out=out[row])
                     losses[row] = loss.item()
                 except FAULTS as error:
                     failures[row] = reason(error)
@@ -103,10 +115,12 @@ class Autograd:
             )
             for layer in noisy:
                 layer.keys = np.resize(keys[start : start + count], size).tolist()
-            whole = out[start : start + size] if count == size else rows
-            per_record.record_gradients(self._module, self.loss, self.prepare(inputs), labels, whole)
-            if count < size:
-                out[start:] = rows[:count]
+            device = self._flat.device
+            whole = out[start : start + size] if count == size and device.type == "cpu" else rows.to(device)
+            own = self.prepare(inputs).to(device), labels.to(device)
+            per_record.record_gradients(self._module, self.loss, *own, whole)
+            if whole.data_ptr() != out[start:].data_ptr():
+                out[start : start + count] = whole[:count].cpu()
         for layer in noisy:
             layer.keys = None
 
@@ -114,14 +128,14 @@ class Autograd:
         """The module's outputs in evaluation mode, for accuracy; buffers, which nobody sends, are a new module's."""
         self._reset(self._weights[0], train=False)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            outputs: Tensor = self._module(self._inputs(x))
+            self._seed(0)
+            outputs: Tensor = self._module(self._inputs(x)).cpu()
         return outputs
 
     def module(self, weights: Tensor) -> nn.Module:
         """A copy of the module with these weights and a new module's buffers, to be certified or attacked."""
         self._reset(weights, train=False)
-        return deepcopy(self._module)
+        return deepcopy(self._module).cpu()
 
     def where_records_meet(self) -> str:
         """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
@@ -136,7 +150,7 @@ class Autograd:
 
     def _inputs(self, x: Floats) -> Tensor:
         """Records as the module takes them, copied to one aligned place, so that bits do not depend on the caller."""
-        return self.prepare(self._scratch.copy_of("inputs", x[None])[0])
+        return self.prepare(self._scratch.copy_of("inputs", x[None])[0]).to(self._flat.device)
 
 
 def buffers_of(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:

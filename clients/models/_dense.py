@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clients.models.arrays import Counts, Floats, Keys, Labels
-from clients.models.gradients import Failures, Losses, Prepare, block_slices
+from clients.models.gradients import Engine, Failures, Losses, Prepare, block_slices
 from clients.models.losses import CrossEntropy, Loss, is_shipped, record_losses
 from clients.models.memory import LINE, Scratch, whole_lines
 from fedpriv.errors import FAULTS, reason
@@ -213,6 +213,15 @@ class Dense:
                 layer.bias.copy_(weights[own.bias])
             layers += [nn.ReLU(), layer] if place else [layer]
         return nn.Sequential(*layers).eval()
+
+    def on(self, device: torch.device) -> Engine:
+        """Itself on the CPU, which its products by hand are for; for any other device the same layers by autograd."""
+        if device.type == "cpu":
+            return self
+        from clients.models._autograd import Autograd
+
+        flat = torch.zeros(self._layers[-1].bias.stop)
+        return Autograd(self.module(flat)).on(device)
 
     def where_records_meet(self) -> str:
         """Nowhere in a dense net, so "": each record is a column of its own, and no release is refused."""

@@ -42,7 +42,7 @@ class TrainingNoise(nn.Module):
         if self.keys is None:
             return x + self.noise * torch.randn_like(x)
         own = [torch.randn(x.shape[1:], generator=Generator().manual_seed(key)) for key in self.keys]
-        return x + self.noise * torch.stack(own)
+        return x + self.noise * torch.stack(own).to(x.device)
 
 
 def noisy_layers(network: nn.Module) -> list[TrainingNoise]:

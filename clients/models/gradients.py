@@ -56,6 +56,9 @@ class Engine(Protocol):
     def module(self, weights: Tensor) -> nn.Module:
         """A torch module with the weights (d,), in evaluation mode, on prepared records: to certify or attack."""
 
+    def on(self, device: torch.device) -> Engine:
+        """The engine that computes the same on that device, for a net; arrays come and go on the CPU."""
+
     def where_records_meet(self) -> str:
         """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
 
@@ -92,6 +95,12 @@ class Net:
     def numbers(self) -> bool:
         """Whether the labels that the net learns are numbers, not those of classes."""
         return self.label_type == np.float32
+
+    def on(self, device: torch.device) -> Net:
+        """The net itself, which computes a study's gradients on that device from now on; the CPU is where it begins."""
+        if device.type != "cpu":
+            self._engine = self._engine.on(device)
+        return self
 
     def learning(self, loss: Loss, numbers: bool = False) -> Net:
         """The net itself, which makes a study's loss small from now on, of labels that are numbers or classes'."""

@@ -134,6 +134,10 @@ class Node:
             raise Refused(f"a model is one row of at most {most:,} float32, got {weights.dtype} {weights.shape}")
         if not np.isfinite(weights).all():
             raise Refused("the model holds numbers that are not finite")
+        if study.training.device != "cpu":  # or what is not here would be found out after the charge
+            from clients.models.devices import device_named
+
+            device_named(study.training.device)
         model = MODELS.made(study.training.model.kind, study.training.model.settings)
         if not all(wide * high <= most for wide, high in pairwise((1, *getattr(model, "widths", ())))):
             raise Refused(f"the study's model has more than {most:,} coordinates")

@@ -10,6 +10,7 @@ from clients.data import DATA_SETS
 from clients.data.pool import Pool
 from clients.data.splits import Division, Part, Uneven, divided_records
 from clients.models import MODELS
+from clients.models.devices import device_named
 from clients.models.gradients import Net
 from clients.models.losses import fitting_loss
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -73,10 +74,12 @@ def pool_of(study: Study) -> Pool:
 def net_of(study: Study, pool: Pool) -> Net:
     """A study's model and its loss as a net, built by its [training] table for the pool's records and labels."""
     own, loss = study.training.model, study.training.loss
+    device = device_named(study.training.device)
     net = _given(
         "training.model", own.kind, lambda: MODELS.of(own).build(pool.shape, pool.outputs, study.run.seed), Net
     )
     numbers = not pool.classes
+    net = _given("training.model", own.kind, lambda: net.on(device), Net)
     return _given("training.loss", loss.kind, lambda: net.learning(fitting_loss(loss, pool.classes), numbers), Net)
 
 

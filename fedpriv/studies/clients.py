@@ -16,6 +16,7 @@ from fedpriv.studies._settling import settle_table
 
 Split = Literal["iid", "by-label", "in-order", "pool", "natural"]
 Divisor = Literal["drawn", "expected"]
+Device = Literal["cpu", "cuda", "mps", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ class Training:
     proximal: Annotated[
         float, real, at_least_zero, "μ of FedProx: a local step's gradient is one of the loss + ½μ‖w − w₀‖²"
     ] = 0.0
+    device: Annotated[Device, "where gradients are computed; auto: on a GPU, where there is one"] = "cpu"
 
     def __post_init__(self) -> None:
         settle_table(self)

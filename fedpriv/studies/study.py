@@ -80,23 +80,17 @@ class Study:
 
     def _check_release(self) -> None:
         """Refuse training settings that do not go with the study's release: a batch, or local steps of a kept one."""
-        kept = self.privacy.kept
+        kept, why = self.privacy.kept, "a release draws its own batch: privacy.release.sampling"
         if self.privacy.release is not None and self.training.batch:
-            why = "a release draws its own batch: privacy.release.sampling"
-            if kept is not None:
-                why = f"{type(kept).__name__} has fixed batches: privacy.release.batch"
+            why = why if kept is None else f"{type(kept).__name__} has fixed batches: privacy.release.batch"
             raise FedprivError(f"training.batch = {self.training.batch}, but {why}")
         self._check_sampling()
         if self.privacy.release is not None and not self.training.is_plain:
-            what = "proximal" if self.training.proximal else "optimiser"
-            raise FedprivError(
-                f"training.{what}: the local steps of a {self.privacy.release.kind} add up what it releases as it is, "
-                "and its ε from below is of that: leave it out"
-            )
-        if kept is not None and self.training.local_steps != 1:
-            raise FedprivError(f"training.local_steps must be 1 with {type(kept).__name__}: a message is one gradient")
-        if kept is not None and self.training.loss != Kind("CrossEntropy"):
-            raise FedprivError(f"training.loss: {type(kept).__name__} has a loss of its own: leave it out")
+            why = f"the local steps of a {self.privacy.release.kind} add up what it releases, as it is: leave it out"
+            raise FedprivError(f"training.{'proximal' if self.training.proximal else 'optimiser'}: {why}")
+        for name, usual in (("local_steps", 1), ("loss", "CrossEntropy"), ("device", "cpu")):
+            if kept is not None and (own := getattr(self.training, name)) not in (usual, Kind(str(usual))):
+                raise FedprivError(f"training.{name} must be {usual} with {type(kept).__name__}, got {own}")
 
     def _check_sampling(self) -> None:
         """Refuse a record's promise without a batch that hides who is in it, and two draws of one batch."""

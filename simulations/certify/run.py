@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def load_certified(directory: Path, data: Path | None, images: int | None) -> Tr
     pool = pool_of(study)
     if not pool.classes:
         raise FedprivError(f"{directory}: its labels are numbers, and what is certified is a class")
-    net = net_of(study, pool)
+    net = net_of(replace(study, training=replace(study.training, device="cpu")), pool)  # wherever it was trained
     named = id_of(directory, study)
     state = checkpoint.load_checkpoint(directory, named, State.begun(study, net.initial()))
     if state is None:

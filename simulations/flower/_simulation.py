@@ -22,6 +22,7 @@ from queue import Queue
 from threading import Thread
 
 from fedpriv.records import Line, record_bytes
+from fedpriv.studies import file as study_file
 from server.directory import KEPT
 from server.directory.outcome import STOP, Job, fail_job
 from server.progress.listening import OnRound
@@ -82,7 +83,10 @@ def _simulate(job: Job, cohorts: int, workers: int, on_round: OnRound) -> None:
 
     # Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
     # Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
-    worker = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": 1}
+    from clients.models.devices import gpus_each
+
+    gpus = gpus_each(study_file.parsed_study(job.study).training.device, workers)
+    worker = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": 1}
     # Deprecated, but see `simulations.flower.launch` for why not `flwr run`.
     run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": {**worker}})
 

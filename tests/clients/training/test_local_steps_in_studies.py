@@ -112,7 +112,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["training.optimiser={kind='Adm'}"], "unknown optimiser 'Adm'.*did you mean 'Adam'"),
     (
         [MOMENTUM, "training.batch=0", "privacy={release={kind='DpSgd', clip=1.0, noise=2.0, sampling=0.3}}"],
-        "training.optimiser: the local steps of a DpSgd add up what it releases as it is",
+        "training.optimiser: the local steps of a DpSgd add up what it releases, as it is",
     ),
     (
         ["training.optimiser={kind='test_local_steps_in_studies:Forgetful'}"],

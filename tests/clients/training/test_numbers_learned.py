@@ -131,7 +131,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     (NUMBERS, ["attack={kind='TargetedFlip', source=0, target=1}", "clients.byzantine=3"], "TargetedFlip is of class"),
     (NUMBERS, ["corruption={kind='RandomLabel', share=0.1}"], "corruption: RandomLabel is of classes"),
     (CLASSES, ["training.loss={kind='Hinge'}", "training.model={kind='EncodedCnn'}",
-               "privacy={release={kind='AdLm', epsilon=1.0}}"], "training.loss: AdLm has a loss of its own"),
+               "privacy={release={kind='AdLm', epsilon=1.0}}"], "training.loss must be CrossEntropy with AdLm"),
 ]  # fmt: skip
 
 
