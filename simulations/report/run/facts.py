@@ -10,6 +10,7 @@ from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
+from server.progress import early_words
 from server.progress.words import (
     ASSUMED,
     ASSUMED_HERE,
@@ -20,7 +21,6 @@ from server.progress.words import (
     beta_words,
     bytes_words,
     duration_words,
-    early_words,
     epsilons_in_words,
     finding_words,
     guarantee_sentence,
@@ -92,8 +92,7 @@ def privacy_facts(run: Run) -> Rows:
     if cost is not None:
         at = f"ε at δ = {small_delta(run.header['delta'])}"
         rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
-        if done := (run.records.end or {}).get("of_rounds_done"):
-            rows += [("", said) for said in early_words(done["epsilon"])]
+        rows += [("", said) for said in early_words((run.records.end or {}).get("of_rounds_done"))]
         rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
             rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)
