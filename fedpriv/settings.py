@@ -116,6 +116,21 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     return _KNOWN[cls]
 
 
+def fixed_tables(cls: type[Any], path: str = "") -> dict[str, Setting]:
+    """The tables of fixed keys in a study, and those within them, by path: for `fedpriv list` and the docs.
+
+    >>> from fedpriv.studies.study import Study
+    >>> [path for path in fixed_tables(Study) if path.startswith("run")]
+    ['run', 'run.stop']
+    """
+    found: dict[str, Setting] = {}
+    for own in settings_of(cls):
+        inner: Any = own.options[0].type
+        if own.family is None and is_dataclass(inner):
+            found |= {path + own.name: own, **fixed_tables(inner, f"{path}{own.name}.")}  # type: ignore[arg-type]
+    return found
+
+
 def check_fields(made: object) -> None:
     """Refuse an object whose fields hold what their declarations forbid: first thing in its `__post_init__`."""
     for setting in settings_of(type(made)):

@@ -8,7 +8,7 @@ from typing import Any
 from fedpriv._base.tables import inline_toml
 from fedpriv.attacks import ATTACKS, METHODS
 from fedpriv.registry import Kind, Registry
-from fedpriv.settings import Setting, settings_of
+from fedpriv.settings import Setting, fixed_tables, settings_of
 from fedpriv.studies.kinds import CARRIERS
 from fedpriv.studies.study import Study
 from simulations.cli.list import FAMILIES, first_line
@@ -30,7 +30,7 @@ def _rows(cls: type[Any], path: str) -> Iterator[list[str]]:
             yield [f"`[{path}{own.name}]`", f"`kind` = {', '.join(called(each) for each in family.values())}"]
         elif own.options[0].is_table:
             inner = own.options[0].type
-            yield [f"`[{own.name}]`", _keys(each for each in settings_of(inner) if not _is_kind(each))]
+            yield [f"`[{path}{own.name}]`", _keys(each for each in settings_of(inner) if not _is_kind(each))]
             yield from _rows(inner, f"{own.name}.")
 
 
@@ -86,10 +86,9 @@ def _meanings(settings: Iterable[Setting]) -> str:
 def every_setting() -> str:
     """Every setting of every table and of every kind: what it is, what it must be, and its default."""
     parts = ["## Tables of a study", ""]
-    for own in settings_of(Study):
-        if own.family is None and own.options[0].is_table:
-            about = f"{own.sentence[0].upper()}{own.sentence[1:]}."
-            parts += [f"### `[{own.name}]`", "", about, "", described(settings_of(own.options[0].type))]
+    for path, own in fixed_tables(Study).items():
+        about = f"{own.sentence[0].upper()}{own.sentence[1:]}."
+        parts += [f"### `[{path}]`", "", about, "", described(settings_of(own.options[0].type))]
     for noun, family in FAMILIES.items():
         parts += [f"## {noun.capitalize()}", "", *_beside(family)]
         for kind, cls in family.items():

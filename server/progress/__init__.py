@@ -19,7 +19,6 @@ from server.progress.words import (
     NOT_TRIED,
     bytes_words,
     duration_words,
-    early_words,
     epsilons_in_words,
     finding_words,
     measured_words,
@@ -120,6 +119,21 @@ def spent_words(name: str, value: Mapping[str, Any]) -> str:
     return f"{'ε' if name == 'epsilon' else 'μ'} ≤ {rounded_up(value['upper']):<6}"
 
 
+def early_words(done: Mapping[str, Any] | None) -> list[str]:
+    """What a run's ε is of that ended early, in two rows of its tables: all rounds planned, and those done alone.
+
+    >>> early_words(None), early_words({"epsilon": {"lower": 1.04, "upper": 1.04321}})[1:]
+    ([], ['of those done ε at most 1.044, at least 1.04, if nothing that was sent had a part in when it ended'])
+    """
+    if done is None:
+        return []
+    upper, lower = rounded_up(done["epsilon"]["upper"]), rounded_down(done["epsilon"]["lower"])
+    return [
+        "of all rounds planned: when it ended may tell of what was sent",
+        f"of those done ε at most {upper}, at least {lower}, if nothing that was sent had a part in when it ended",
+    ]
+
+
 def result_table(result: Mapping[str, Any]) -> str:
     """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
     cost, delta, clients = result["epsilon"], short_number(result["delta"]), max(1, result["clients"])
@@ -134,8 +148,7 @@ def result_table(result: Mapping[str, Any]) -> str:
             )
         )
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
-        if done := result.get("of_rounds_done"):
-            rows += [("", said) for said in early_words(done["epsilon"])]
+        rows += [("", said) for said in early_words(result.get("of_rounds_done"))]
         rows += units_in_words(result.get("units"), result["unit"])
         rows += [("", word_of_author(result["by_word_of"]))] if "by_word_of" in result else []
         rows += [("", said) for said in [finding_words(result.get("beta"), result["unit"])] if said]

@@ -63,20 +63,6 @@ def units_in_words(units: Mapping[str, Any] | None, promised: str) -> list[tuple
     ]
 
 
-def early_words(done: Mapping[str, Any]) -> list[str]:
-    """What a run's ε is of that ended early, in two rows of its tables: all rounds planned, and those done alone.
-
-    >>> early_words({"lower": 1.04, "upper": 1.04321})
-    ['of all rounds planned: when it ended may tell of what was sent', 'of those done ε at most 1.044, at least 1.04, \
-if nothing that was sent had a part in when it ended']
-    """
-    return [
-        "of all rounds planned: when it ended may tell of what was sent",
-        f"of those done ε at most {rounded_up(done['upper'])}, at least {rounded_down(done['lower'])}, if nothing that "
-        "was sent had a part in when it ended",
-    ]
-
-
 def finding_words(beta: Mapping[str, Any] | None, unit: str) -> str | None:
     """What β at a type I error of .001 says of an attacker; None where it was not worked out, as in older records.
 

@@ -26,7 +26,7 @@ from fedpriv.mechanisms import COSTED
 from fedpriv.population.dealing import SPLITS
 from fedpriv.population.participation import PARTICIPATIONS
 from fedpriv.registry import Kind, Registry, imported_class
-from fedpriv.settings import Setting, settings_of
+from fedpriv.settings import Setting, fixed_tables, settings_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
@@ -109,7 +109,7 @@ def run_list(options: argparse.Namespace) -> None:
 
 def _named(name: str) -> list[dict[str, Any]]:
     """What `fedpriv list NAME` finds: kinds of every family, a table of a study, or somebody's own class, as data."""
-    tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
+    tables = fixed_tables(Study)
     if ":" in name:
         look_for_modules(Path.cwd())
         cls, family = imported_class("class", name), "classes of one's own"

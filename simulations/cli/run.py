@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fedpriv import records
 from fedpriv.errors import whole
@@ -100,7 +98,9 @@ def run(options: argparse.Namespace) -> int:
             study, directory, made, way, resume=options.resume is not None, quiet=options.quiet or options.verbose,
             on_round=on_round,
         )  # fmt: skip
-    show_found(result, _told(result), options.json)
+    where = f"{result['directory']}, where the SuperLink {options.superlink} runs"
+    words = f"{result['why']}; it is in {where}" if "elsewhere" in result else result_table(result)
+    show_found(result, words, options.json)
     if result["why"] == "interrupted":
         raise interrupted_words(directory)
     if result["why"] == NOTHING:
@@ -111,13 +111,6 @@ def run(options: argparse.Namespace) -> int:
     if result.get("not_tried"):
         return _failed(directory, f"the attack was {NOT_TRIED}: {result['not_tried']}")
     return 0
-
-
-def _told(result: Mapping[str, Any]) -> str:
-    """A run's result as `fedpriv run` prints it for people: a table, or where it is if that is another machine."""
-    if "elsewhere" in result:
-        return f"{result['why']}; its directory is {result['directory']} where the SuperLink {result['elsewhere']} runs"
-    return result_table(result)
 
 
 def _failed(directory: Path, why: str) -> int:

@@ -115,7 +115,7 @@ def _safely(tracker: Tracker, act: Callable[..., Any], *given: Any) -> Any:
         raise FedprivError(f"--track {tracker.word}: {reason(error)}") from error
 
 
-def _tensorboard(place: str, begun: Begun) -> tuple[Log, Close]:
+def open_tensorboard(place: str, begun: Begun) -> tuple[Log, Close]:
     """TensorBoard's event files, in a directory of their own or the run's; what a kill left of later rounds goes."""
     writer = loaded_object("torch.utils.tensorboard:SummaryWriter")(
         place or str(begun.directory / "tensorboard"), purge_step=begun.first
@@ -136,7 +136,7 @@ def _tensorboard(place: str, begun: Begun) -> tuple[Log, Close]:
     return log, lambda _: writer.close()
 
 
-def _mlflow(place: str, begun: Begun) -> tuple[Log, Close]:
+def open_mlflow(place: str, begun: Begun) -> tuple[Log, Close]:
     """MLflow, where its own settings or `place` say, under the experiment they name or the study's: a run of its own.
 
     A place that is a directory is what MLflow calls a file store.
@@ -163,7 +163,7 @@ def _mlflow(place: str, begun: Begun) -> tuple[Log, Close]:
     return log, lambda how: client.set_terminated(run, how)
 
 
-def _wandb(place: str, begun: Begun) -> tuple[Log, Close]:
+def open_wandb(place: str, begun: Begun) -> tuple[Log, Close]:
     """Weights & Biases: the project `place` or of the study's name, files in the run's directory, offline by itself."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     wandb = loaded_object("wandb")
@@ -181,5 +181,5 @@ def _wandb(place: str, begun: Begun) -> tuple[Log, Close]:
 
 
 TRACKERS: Mapping[str, Callable[[str, Begun], tuple[Log, Close]]] = {
-    "tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb,
+    "tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb,
 }  # fmt: skip

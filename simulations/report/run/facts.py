@@ -11,6 +11,7 @@ from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
+from server.progress import early_words
 from server.progress.accuracy_words import accuracy_rows, accuracy_sentences, public_words
 from server.progress.words import (
     ASSUMED,
@@ -22,7 +23,6 @@ from server.progress.words import (
     beta_words,
     bytes_words,
     duration_words,
-    early_words,
     epsilons_in_words,
     finding_words,
     guarantee_sentence,
@@ -93,8 +93,7 @@ def privacy_facts(run: Run) -> Rows:
     if cost is not None:
         at = f"ε at δ = {short_number(run.header['delta'])}"
         rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
-        if done := (run.records.end or {}).get("of_rounds_done"):
-            rows += [("", said) for said in early_words(done["epsilon"])]
+        rows += [("", said) for said in early_words((run.records.end or {}).get("of_rounds_done"))]
         rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
             rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)

@@ -48,11 +48,6 @@ def _round(run: Run, line: Line) -> Mapping[str, Any]:
 
 def _table(rows: Iterable[Mapping[str, Any]], first: Sequence[str]) -> Table:
     """Rows by name as a table of a run's report: these columns first, then those of which a value is known."""
-    rows = list(rows)
+    rows = [{name: str(own) if isinstance(own, list | tuple) else own for name, own in row.items()} for row in rows]
     names = dict.fromkeys([*first, *(name for row in rows for name, value in row.items() if value is not None)])
-    return list(names), [[_plain(row.get(name)) for name in names] for row in rows]
-
-
-def _plain(value: Any) -> Any:
-    """A value of a report's table as a field can hold it: a number, text or nothing."""
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    return list(names), [[row.get(name) for name in names] for row in rows]
