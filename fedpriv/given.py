@@ -33,13 +33,13 @@ def held_objects(objects: Mapping[str, Any]) -> Iterator[None]:
     >>> Half_0123456789abcdef
     <class 'dict'>
     """
-    before = dict(_HELD)
+    new = objects.keys() - _HELD.keys()
     _HELD.update(objects)
     try:
         yield
     finally:
-        _HELD.clear()
-        _HELD.update(before)
+        for name in new:
+            _HELD.pop(name, None)
 
 
 def load_given() -> None:

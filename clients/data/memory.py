@@ -30,7 +30,7 @@ def pool_in_memory(data: Any, columns: Columns | None = None, clients: Any = Non
 
     >>> pool = pool_in_memory((np.eye(10), np.arange(10) % 2), clients=["a", "b"] * 5)
     >>> len(pool), len(pool.y_test), pool.owners.tolist()
-    (8, 2, [1, 1, 0, 0, 0, 1, 0, 1])
+    (8, 2, [0, 1, 0, 0, 0, 1, 0, 1])
     """
     found = _named(data, columns, clients)
     scale = {"divide": found.get("divide", 1.0), "subtract": found.get("subtract", 0.0)}
@@ -148,7 +148,7 @@ def _array(values: Any, name: str) -> Stored:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     try:
-        found = np.ascontiguousarray(values).view() if np.ndim(values) else np.asarray(values)
+        found = (np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)).view()
     except FAULTS as error:
         raise FedprivError(f"{name}: is no array: {reason(error)}") from None
     found.flags.writeable = False

@@ -133,6 +133,30 @@ def test_a_run_goes_on_with_the_same_objects_alone_and_names_what_differs(tmp_pa
         fp.resume(plain.directory, model=Net)
 
 
+class Stopped:
+    """A mean that Ctrl-C meets, where the environment says so."""
+
+    def __call__(self, matrix: Any, aid: Any = None) -> Any:
+        """The mean of all rows."""
+        if os.environ.get("TEST_STOPS") == "now" and aid is not None and len(matrix) == len(os.environ["TEST_ROWS"]):
+            raise KeyboardInterrupt
+        return matrix.mean(axis=0)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ran(tmp_path / "whole", rule=Stopped())
+    monkeypatch.setenv("TEST_STOPS", "now")
+    monkeypatch.setenv("TEST_ROWS", "x" * 20)
+    with pytest.raises(KeyboardInterrupt):
+        ran(tmp_path / "stopped", rule=Stopped())
+    monkeypatch.delenv("TEST_STOPS")
+    given: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Stopped(), "attack": Shrinks(3.0)}
+    fp.resume(tmp_path / "stopped", quiet=True, **given)
+    names = ("records.jsonl", "study.toml")
+    assert all((tmp_path / "stopped" / name).read_bytes() == (whole.directory / name).read_bytes() for name in names)
+    assert fp.report(whole.directory).is_file()
+
+
 def test_what_nothing_tells_from_others_is_said_at_the_start_and_refused_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
