@@ -132,10 +132,10 @@ class Policy:
         kind = (study.privacy.release or study.privacy.mechanism).kind
         if self.mechanisms is not None and kind not in self.mechanisms:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
-        if (own := study.evaluation) is not None:
-            if self.mechanisms is not None and own.mechanism.kind not in self.mechanisms:
-                raise Refused(f"evaluation: {own.mechanism.kind} is not among this client's mechanisms")
-            if own.held_out and self.data is not None:
+        if (asked := study.evaluation) is not None:
+            if self.mechanisms is not None and asked.mechanism.kind not in self.mechanisms:
+                raise Refused(f"evaluation: {asked.mechanism.kind} is not among this client's mechanisms")
+            if asked.held_out and self.data is not None:
                 raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")

@@ -6,8 +6,9 @@ checks what arrives, aggregates by any rule of `fedpriv.aggregation`, and says w
 
 from __future__ import annotations
 
+from fedpriv.flower._evaluating import PrivateEvaluation
 from fedpriv.flower._ledger import read_ledgers
 from fedpriv.flower._mod import private
 from fedpriv.flower._strategy import Private
 
-__all__ = ["Private", "private", "read_ledgers"]
+__all__ = ["Private", "PrivateEvaluation", "private", "read_ledgers"]

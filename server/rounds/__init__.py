@@ -27,6 +27,7 @@ from server.directory.checkpoint import State
 from server.directory.journal import Journal
 from server.directory.results import NOTHING, Totals, written_result
 from server.progress import Progress
+from server.progress.accuracy_words import public_words
 from server.rounds._answers import evaluated_line
 from server.rounds._header import check_header, header_of, released, released_beside
 from server.rounds._planning import planned, size_of
@@ -63,7 +64,8 @@ def run_rounds(
             why = rounds.go(driver, progress)
         finally:
             rounds.end(why)
-            result = written_result(directory, rounds.header(), rounds.ending(why), rounds.totals)
+            said = {"accuracy_is": public_words(len(prepared.pool.y_test), rounds.header().get("evaluation"))}
+            result = written_result(directory, rounds.header() | said, rounds.ending(why), rounds.totals)
         progress.finish(result)
     return result
 
