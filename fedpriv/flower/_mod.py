@@ -27,6 +27,7 @@ from fedpriv.accounting.ledger import Budget
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FAULTS, FedprivError, one_of
+from fedpriv.flower._evaluating import PrivateEvaluation, answer_in_private
 from fedpriv.flower._ledger import Home, charged, check_budget, owner_budget
 from fedpriv.flower._masks import SUM, Seal, SumsOnly, member_of, model_digest
 from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
@@ -40,7 +41,7 @@ MECHANISM = "fedpriv.mechanism"  # of the run's configuration
 REFUSED = 6  # Flower's code for a mod whose precondition failed
 SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
 OTHERWISE = "one ledger is of one node, which answers a round of a run once"
-Evaluate = Literal["public"] | None
+Evaluate = Literal["public"] | PrivateEvaluation | None
 Metrics = dict[str, Any]
 log = getLogger("fedpriv")
 
@@ -68,7 +69,7 @@ def private(
     *,
     ledger: str | Path | None = None,  # a directory, in which each node keeps a file of its own
     budget: Budget | None = None,  # of each node, beside its owner's
-    evaluate: Evaluate = None,  # "public": what clients evaluate leaves as it is
+    evaluate: Evaluate = None,  # a PrivateEvaluation; or "public": what clients evaluate leaves as it is
     metrics: Collection[str] = (),  # names of training metrics that leave as they are
     frozen: Collection[str] = (),  # names of arrays that stay as the server sent them
     errors: Literal["public"] | None = None,  # "public": an app's errors leave as they are
@@ -79,9 +80,8 @@ def private(
     >>> from fedpriv.mechanisms import StochasticSign
     >>> mod = private(StochasticSign(clip=1, peak=0.25, scale=1), ledger="~/ledgers", budget=Budget(100.0, 1e-5))
     """
-    one_of(
-        ("public",), **{name: word for name, word in (("evaluate", evaluate), ("errors", errors)) if word is not None}
-    )
+    words = {"errors": errors} | ({} if isinstance(evaluate, PrivateEvaluation) else {"evaluate": evaluate})
+    one_of(("public",), **{name: word for name, word in words.items() if word is not None})
     check_budget(budget)
     own = Settings(
         channel=None if channel is None else channel_of(channel), ledger=ledger, budget=budget, evaluate=evaluate,
@@ -99,8 +99,11 @@ def private(
                 return Message(_answer(own, message, context, call_next), reply_to=message)
             if kind.split(".")[0] != "evaluate":
                 raise FedprivError(f"a message of type {kind!r} is none that a ledger can account for")
+            if isinstance(asked := own.evaluate, PrivateEvaluation):
+                parts, led = _parts(message, context), (own.ledger, own.budget)
+                return Message(answer_in_private(asked, *led, parts, message, context, call_next), reply_to=message)
             if own.evaluate != "public":
-                raise FedprivError('clients evaluate nothing: what they would tell is not charged (evaluate="public")')
+                raise FedprivError('clients evaluate nothing: evaluate=PrivateEvaluation(…), charged, or "public"')
         except Passed as error:
             return error.reply
         except FedprivError as error:

@@ -7,36 +7,30 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from logging import getLogger
-from secrets import randbits, token_hex
+from secrets import token_hex
 from typing import Any, cast
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpriv.accounting.course import Course
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.course import UP_TO, Course
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget, Ledger
-from fedpriv.aggregation import GivesSigns, Mean, NeedsReference, Rule, rule_alone
+from fedpriv.aggregation import Mean, Rule
+from fedpriv.curves.compose import QUICK
 from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, probability, reason
+from fedpriv.flower._evaluating import PrivateEvaluation, evaluation_terms, found_in_private
+from fedpriv.flower._fitting import check_strategy, reading_by
 from fedpriv.flower._inbox import Inbox
 from fedpriv.flower._ledger import USUAL, check_budget
 from fedpriv.flower._masks import MaskedRound, SumsOnly
+from fedpriv.flower._mod import Evaluate
 from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, rule_from
 from fedpriv.flower._vector import Layout
-from fedpriv.studies.directions import Reading
 from fedpriv.trust import Local
 
-CHOOSE = (  # among results, or weigh them: of these there is one
-    flower.Bulyan, flower.FedMedian, flower.FedTrimmedAvg, flower.Krum, flower.MultiKrum, flower.QFedAvg,
-)  # fmt: skip
-OTHER = (  # other models, or another privacy
-    flower.DifferentialPrivacyClientSideAdaptiveClipping, flower.DifferentialPrivacyClientSideFixedClipping,
-    flower.DifferentialPrivacyServerSideAdaptiveClipping, flower.DifferentialPrivacyServerSideFixedClipping,
-    flower.FedXgbBagging, flower.FedXgbCyclic,
-)  # fmt: skip
 log = getLogger("fedpriv")
 
 
@@ -66,17 +60,17 @@ class Private(Strategy):
         budget: Budget | None = None,  # of every node: the run ends, with its model, before one passes it
         delta: float | None = None,  # at which ε is told: the budget's, or 1e-5
         frozen: Collection[str] = (),  # names of arrays that are not trained: as the clients have them
-        evaluate: str | None = None,  # "public": clients are asked to evaluate, and what they tell is not charged
+        evaluate: Evaluate = None,  # the clients' PrivateEvaluation; or "public": what they tell is not charged
         metrics: Collection[str] = (),  # of training, that clients let out: their means are told
         sums: SumsOnly | None = None,  # that messages are asked for in masked sums alone, as the clients must say too
     ) -> None:
         """Wrap a strategy; refused where it chooses among results, or where the rule or the mechanism does not fit."""
-        if evaluate is not None:
+        if evaluate is not None and not isinstance(evaluate, PrivateEvaluation):
             one_of(("public",), evaluate=evaluate)
-        _check_strategy(strategy)
+        check_strategy(strategy, Private)
         self.strategy = strategy
         self.channel = channel_of(channel)
-        self.reading = _reading(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
+        self.reading = reading_by(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
         check_budget(budget)
         self.frozen, self.metrics = names_from("frozen", frozen), names_from("metrics", metrics)
         self.budget, self.evaluate = budget, evaluate
@@ -96,6 +90,8 @@ class Private(Strategy):
         """Begin a run: nodes are asked anew, and what is told from now on is of this run."""
         self._run, self._round, self._asked = token_hex(8), 0, cast(Asked | None, None)
         self._times: Counter[int] = Counter()  # messages asked of each node
+        self._answers: Counter[int] = Counter()  # answers asked of each node
+        self._evaluating = cast(tuple[Terms, frozenset[int]] | None, None)  # the evaluation under way
         self._charged = 0  # messages of the worst node, by asking or by its own ledger's word
 
     def summary(self) -> None:
@@ -185,14 +181,31 @@ class Private(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The messages of the strategy inside where clients' evaluation is public; else none."""
+        self._evaluating = None
         if self.evaluate is None or self.ended:
             return []
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        messages = list(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+        if not isinstance(own := self.evaluate, PrivateEvaluation):
+            return messages
+        nodes = frozenset(message.metadata.dst_node_id for message in messages)
+        if self._past(nodes, own.event):
+            log.warning("round %d: the budget of %s pays for no evaluation", server_round, self.budget)
+            return []
+        self._answers.update(nodes)
+        terms = evaluation_terms(own, server_round, self._run, str(getattr(self.strategy, "arrayrecord_key", "arrays")))
+        for message in messages:
+            message.content[TERMS] = terms.record()
+        self._evaluating = terms, nodes
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """What the strategy inside makes of public evaluations; None where there are none, or it can make nothing."""
         if self.evaluate is None:
             return None
+        if isinstance(own := self.evaluate, PrivateEvaluation):
+            if self._evaluating is None:
+                return None
+            return MetricRecord({**found_in_private(own, *self._evaluating, replies), **self._cost(self._charged)})
         try:
             return self.strategy.aggregate_evaluate(server_round, replies)
         except FAULTS as error:
@@ -212,17 +225,29 @@ class Private(Strategy):
     def _cost(self, rounds: int) -> dict[str, float]:
         """The certified ε at δ of so many messages of one node, from both sides, and their μ, as metrics."""
         low, high = self._course.epsilon(rounds)
+        if isinstance(own := self.evaluate, PrivateEvaluation) and self._answers:
+            # of all that any node gave, whichever it is; that messages alone reach so much stays true
+            [message] = self._course.events
+            answers = replace(own.event, rounds=max(self._answers.values()))
+            both = Account((replace(message, rounds=rounds), answers))
+            found = both.epsilon(self.delta).bounds.upper, both.mu_between(UP_TO * self.delta, QUICK).upper
+            return {"epsilon": float(found[0]), "epsilon-lower": low, "delta": self.delta, "mu": float(found[1])}
         mu = self._course.mu(rounds, self._course.tradeoff(rounds).upper)
         return {"epsilon": high, "epsilon-lower": low, "delta": self.delta, "mu": mu.upper}
 
-    def _past(self, nodes: Collection[int]) -> bool:
-        """Whether one more message of each of these nodes would take one of them past the budget."""
+    def _past(self, nodes: Collection[int], new: Event | None = None) -> bool:
+        """Whether one more message, or another event, of each of these nodes would take one of them past the budget."""
         if self.budget is None or not nodes or self._layout is None:
             return False
         event = self._event(self._layout.dimension)
         most = max(self._times[node] for node in nodes)
         try:
-            Ledger((replace(event, rounds=most),), self.budget).add(event)
+            ledger = Ledger((replace(event, rounds=most),), self.budget)
+            if isinstance(own := self.evaluate, PrivateEvaluation) and (
+                told := max(self._answers[node] for node in nodes)
+            ):
+                ledger = ledger.add(replace(own.event, rounds=told))
+            ledger.add(new or event)
         except BudgetExceeded:
             return True
         return False
@@ -245,30 +270,3 @@ class Private(Strategy):
         one.content = RecordDict({name: layout.moved(model, direction), "metrics": metrics})
         arrays, found = self.strategy.aggregate_train(server_round, [one])
         return None if arrays is None else layout.restored(model, arrays), dict(found or {})
-
-
-def _check_strategy(strategy: Strategy) -> None:
-    """Refuse a strategy that one result is nothing to, naming what to use in its place."""
-    name = type(strategy).__name__
-    if isinstance(strategy, CHOOSE):
-        raise FedprivError(
-            f"{name} chooses among clients' results, and there is one: Private(FedAvg(…), …, rule=…) has such rules "
-            "(rule='Krum byzantine=2', 'Median', 'TrimmedMean dropped=2': fedpriv list)"
-        )
-    if isinstance(strategy, (*OTHER, Private)) or not isinstance(strategy, Strategy):
-        raise FedprivError(f"{name} is no strategy that averages clients' models: Private(FedAvg(…), …), FedAdam, …")
-
-
-def _reading(mechanism: Any, rule: Rule) -> Reading:
-    """How messages of a mechanism are read by a rule; refused where the rule needs more, or has no mean to give."""
-    alone = rule_alone(rule)
-    if isinstance(alone, NeedsReference) and alone.needs_reference:
-        raise FedprivError(f"{type(alone).__name__} needs an update of the server's own, which a strategy has none of")
-    votes = isinstance(alone, GivesSigns) and alone.votes
-    found = Reading(mechanism=mechanism, rule=rule, decoder="vote" if votes else "mean", seed=randbits(62))
-    if not votes and not found.needs_rows:
-        try:
-            mechanism.decode(np.zeros(1, np.int64), 1)
-        except FedprivError as error:
-            raise FedprivError(f"no mean of these messages: {error}; rule='MajorityVote' reads them as votes") from None
-    return found

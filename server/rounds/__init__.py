@@ -26,6 +26,7 @@ from server.directory.checkpoint import State
 from server.directory.journal import Journal
 from server.directory.results import NOTHING, STOPPED, Totals, written_result
 from server.progress import Progress
+from server.progress.accuracy_words import public_words
 from server.progress.listening import OnRound, tell_round
 from server.rounds._answers import evaluated_line
 from server.rounds._ending import end_of
@@ -71,7 +72,8 @@ def run_rounds(
             why = rounds.go(driver, progress, on_round)
         finally:
             rounds.end(why)
-            result = written_result(directory, rounds.header(), rounds.ending(why), rounds.totals)
+            said = {"accuracy_is": public_words(len(prepared.pool.y_test), rounds.header().get("evaluation"))}
+            result = written_result(directory, rounds.header() | said, rounds.ending(why), rounds.totals)
     return result
 
 

@@ -16,7 +16,6 @@ from fedpriv.registry import Kind
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.promise import answer_events, promised_events, units_of
-from server.progress.accuracy_words import public_words
 from server.rounds._planning import size_of
 
 
@@ -35,7 +34,6 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
             "epsilons": prepared.plan.both_epsilons, "left_out": unused_records(study, prepared.pool, plan.kept),
             "releases": [event_as_data(each) for each in plan.events()],
         }  # fmt: skip
-    evaluation = _evaluation(plan) if study.evaluation else None
     judged = study.server.tolerance or study.run.measure_votes
     return {
         "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
@@ -55,8 +53,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         **({} if study.training.loss == Kind("CrossEntropy") else {"loss": study.training.loss.table()}),
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
         "data": data_identity(study.data.kind, prepared.pool),
-        "accuracy_is": public_words(len(prepared.pool.y_test), evaluation),
-        **({"evaluation": evaluation} if evaluation else {}),
+        **({"evaluation": _evaluation(plan)} if study.evaluation else {}),
         **({"judged": judged_attackers(study).words} if judged else {}),
     }  # fmt: skip
 

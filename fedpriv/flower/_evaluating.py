@@ -1,0 +1,129 @@
+"""Private evaluation in anybody's Flower app: how much of a node's data the model gets right, through a mechanism.
+
+The app's own evaluate function is asked as Flower asks it. Of what it answers one number is used, the share right; it
+leaves as one symbol, charged to the node's ledger before the function runs, and nothing else of the answer leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from logging import getLogger
+from math import isfinite
+from typing import Annotated, Any
+
+import numpy as np
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
+
+from fedpriv import wire
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.ledger import Budget
+from fedpriv.aggregation import Mean
+from fedpriv.channel import Channel
+from fedpriv.channel.encoding import Fresh
+from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.flower._inbox import SELF, Inbox
+from fedpriv.flower._ledger import Home, charged, owner_budget
+from fedpriv.flower._terms import CHARGED, TERMS, Terms, channel_words, reply_of
+from fedpriv.mechanisms import Mechanism
+from fedpriv.node.asks import Ask
+from fedpriv.node.own_ledger import opened_ledger
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.studies.directions import Reading
+from fedpriv.studies.evaluating import accuracy_found
+from fedpriv.studies.kinds import ANSWERS
+from fedpriv.trust import Local
+
+NAMES = ("evaluation",)  # in the place of the arrays whose update is asked for
+OTHERWISE = "one ledger is of one node, which answers an evaluation of a run once"
+log = getLogger("fedpriv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEvaluation:
+    """How nodes answer about the model: by which mechanism, and which metric of the app says how much is right.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=3)).accuracy
+    'accuracy'
+    """
+
+    mechanism: Annotated[Mechanism, "of clip and peak 1: StochasticSign, RandomisedResponse, Cldp, Binomial, Ternary"]
+    accuracy: Annotated[str, "the app's metric that is the share right, or with `of` how many are"] = "accuracy"
+    of: Annotated[str | None, "the app's metric that says of how many; None where the first is a share"] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a mechanism whose answers have no known error, or that is of another range than an answer's."""
+        own = self.mechanism
+        if not isinstance(own, tuple(ANSWERS.values())) or (own.clip, own.peak) != (1, 1):
+            raise FedprivError(
+                f"evaluate: the mechanism must be of clip and peak 1 and one of {', '.join(ANSWERS)}, got {own!r}"
+            )
+
+    @property
+    def channel(self) -> Channel:
+        """What an answer, from −1 (nothing right) to 1 (all), goes through into a node's message."""
+        return Channel.of("coordinates", self.mechanism)
+
+    @property
+    def event(self) -> Event:
+        """What a node's ledger is charged for one answer, which the server sees."""
+        return self.channel.event(1, Local())
+
+    def share(self, metrics: dict[str, Any]) -> float:
+        """The share right that an app's metrics say; an error for the node's own log where they say none."""
+        right = float(metrics[self.accuracy])
+        share = right if self.of is None else right / float(metrics[self.of])
+        if not (isfinite(share) and 0 <= share <= 1):
+            raise FedprivError(f"the app's metrics say a share of {share!r}, and it must be from 0 to 1")
+        return share
+
+
+def answer_in_private(
+    own: PrivateEvaluation, ledger: Any, budget: Budget | None, parts: list[bytes],
+    message: Message, context: Context, call_next: ClientAppCallable,
+) -> RecordDict:  # fmt: skip
+    """A node's answer to an evaluation: charged on its disk, asked of the app, drawn, kept; or the one it gave before.
+
+    Where the app's answer says no share, an answer of 0 is sent, for an absence would tell of the data.
+    """
+    terms, here = Terms.of(message.content), channel_words(own.channel)
+    if (terms.channel, terms.names) != (here, NAMES):
+        raise FedprivError(f"the server evaluates by {terms.channel}, and this app's clients answer through {here}")
+    home = Home.of(ledger, context.node_config, context.run_config)
+    budgets = [each for each in (budget, owner_budget(context.node_config)) if each is not None]
+    ask = Ask.of(terms.identity, terms.round, SELF, *parts, run=terms.run)
+    with opened_ledger(home.folder, home.place) as opened:
+        if (frame := opened.stored(ask, OTHERWISE)) is None:
+            charged(opened, ask, own.event, budgets)
+            message.content = RecordDict({name: each for name, each in message.content.items() if name != TERMS})
+            told = 0.0
+            try:
+                reply = call_next(message, context)
+                found = {
+                    key: value for record in reply.content.metric_records.values() for key, value in record.items()
+                }
+                told = 2 * own.share(found) - 1
+            except FAULTS as error:
+                log.error("round %d: the answer sent is that of half right: %s", terms.round, error, exc_info=error)
+            payload = own.channel.messages(np.array([[told]]), Fresh(cryptographic_generator(), 1))
+            frame = wire.messages_frame(terms.id, terms.round, SELF, payload, 1, own.mechanism)
+            opened.store(ask, frame)
+        return reply_of(frame, {CHARGED: opened.asked(ask.study)})
+
+
+def evaluation_terms(own: PrivateEvaluation, round: int, run: str, model: str) -> Terms:
+    """What a strategy tells nodes beside the model that they are to answer about."""
+    return Terms(round=round, run=run, channel=channel_words(own.channel), names=NAMES, model=model)
+
+
+def found_in_private(
+    own: PrivateEvaluation, terms: Terms, nodes: Collection[int], replies: Iterable[Message]
+) -> dict[str, float]:
+    """What the nodes' answers come to, as metrics: accuracy, its error and interval, how many answered and were not."""
+    reading = Reading(mechanism=own.mechanism, rule=Mean(), decoder="mean", seed=0)
+    inbox = Inbox(reading, terms, 1, nodes)
+    inbox.take(replies)
+    told: dict[str, float] = {"answered": inbox.answered, "rejected": inbox.rejected.total()}
+    return told | (accuracy_found(own.mechanism, float(inbox.direction()[0]), inbox.answered) if inbox.first else {})

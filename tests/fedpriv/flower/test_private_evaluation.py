@@ -1,0 +1,117 @@
+"""Private evaluation in somebody's Flower app: one charged symbol of each node leaves, and what it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+
+from fedpriv.accounting.ledger import Budget
+from fedpriv.errors import FedprivError
+from fedpriv.flower import Private, PrivateEvaluation, private, read_ledgers
+from fedpriv.mechanisms import Gaussian, StochasticSign
+from tests.flower_apps import Nodes, digits_of, flower_identity, softmax_app, softmax_model
+
+__all__ = ["flower_identity"]
+SIGN = StochasticSign(clip=1, peak=0.25, scale=1)
+ASKED = PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=2))
+
+
+def ran(folder: Path, app: ClientApp, rounds: int = 2, asked: Any = ASKED, **settings: Any) -> tuple[Nodes, Any]:
+    nodes = Nodes(app)
+    return nodes, Private(FedAvg(), SIGN, evaluate=asked, **settings).start(nodes, softmax_model(), num_rounds=rounds)
+
+
+def evaluations(nodes: Nodes) -> list[Message]:
+    return [each for each in nodes.replies if each.metadata.message_type.startswith("evaluate")]
+
+
+def test_one_symbol_leaves_and_every_nodes_ledger_agrees_with_the_metrics(tmp_path: Path) -> None:
+    nodes, result = ran(tmp_path, softmax_app([private(SIGN, ledger=tmp_path, evaluate=ASKED)]))
+    told = result.evaluate_metrics_clientapp[2]
+    assert (told["answered"], told["rejected"]) == (20, 0)
+    w, b = (result.arrays[name].numpy() for name in ("w", "b"))
+    own = [digits_of(each) for each in range(20)]
+    truth = float(np.mean([((x @ w + b).argmax(1) == y).mean() for x, y in own]))
+    assert told["low"] <= truth <= told["high"]
+    for ledger in read_ledgers(tmp_path).values():
+        low, high = ledger.epsilon(1e-5)
+        assert told["epsilon"] == pytest.approx(high, rel=1e-6)
+        assert told["epsilon-lower"] <= low
+    for reply in evaluations(nodes):
+        assert dict(reply.content.metric_records["fedpriv.told"]) == {"charged": reply_count(reply, nodes)}
+        assert list(reply.content) == ["fedpriv", "fedpriv.told"]
+
+
+def reply_count(reply: Message, nodes: Nodes) -> int:
+    """How many evaluations that node had answered when it sent this reply."""
+    same = [each for each in evaluations(nodes) if each.metadata.src_node_id == reply.metadata.src_node_id]
+    return [id(each) for each in same].index(id(reply)) + 1
+
+
+def test_an_evaluation_asked_again_is_answered_by_the_same_bytes_and_charged_once(tmp_path: Path) -> None:
+    app = softmax_app([private(SIGN, ledger=tmp_path, evaluate=ASKED)])
+    nodes, _ = ran(tmp_path, app, rounds=1)
+    [asked] = [each for each in nodes.asked if each.metadata.message_type == "evaluate"][:1]
+    before = read_ledgers(tmp_path)
+    again = nodes.answered(asked)
+    first = next(each for each in evaluations(nodes) if each.metadata.src_node_id == again.metadata.src_node_id)
+    assert again.content["fedpriv"]["fedpriv"].data == first.content["fedpriv"]["fedpriv"].data
+    assert read_ledgers(tmp_path) == before
+
+
+@pytest.mark.parametrize("fault", ["raises", "nan", "nothing"])
+def test_an_app_that_says_no_share_answers_all_the_same(tmp_path: Path, fault: str) -> None:
+    app = softmax_app()
+    broken = ClientApp(mods=[private(SIGN, ledger=tmp_path, evaluate=ASKED)])
+
+    @broken.train()
+    def train(message: Message, context: Context) -> Message:
+        return app(message, context)
+
+    @broken.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        if fault == "raises":
+            raise ValueError("a secret of the data")
+        metrics = {} if fault == "nothing" else {"accuracy": float("nan")}
+        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    nodes, result = ran(tmp_path, broken, rounds=1)
+    told = result.evaluate_metrics_clientapp[1]
+    assert told["answered"] == 20
+    assert not any(each.has_error() for each in evaluations(nodes))
+
+
+def test_a_budget_pays_for_evaluations_or_they_are_not_asked(tmp_path: Path) -> None:
+    one = Private(FedAvg(), SIGN)
+    nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path / "first")]))
+    alone = one.start(nodes, softmax_model(), num_rounds=1).train_metrics_clientapp[1]["epsilon"]
+    app = softmax_app([private(SIGN, ledger=tmp_path / "second", evaluate=ASKED)])
+    nodes, result = ran(tmp_path, app, rounds=1, budget=Budget(alone + 0.5, 1e-5))
+    assert not evaluations(nodes)
+    assert result.train_metrics_clientapp[1]["epsilon"] == alone
+
+
+def test_both_sides_must_ask_alike(tmp_path: Path) -> None:
+    other = PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=3))
+    nodes, result = ran(tmp_path, softmax_app([private(SIGN, ledger=tmp_path, evaluate=other)]), rounds=1)
+    assert all(each.has_error() for each in evaluations(nodes))
+    assert result.evaluate_metrics_clientapp[1]["answered"] == 0
+
+
+@pytest.mark.parametrize("mechanism", [StochasticSign(clip=2, scale=3), Gaussian(clip=1, noise=1), "StochasticSign"])
+def test_a_mechanism_whose_error_is_not_known_is_refused(mechanism: Any) -> None:
+    with pytest.raises(FedprivError, match="clip and peak 1"):
+        PrivateEvaluation(mechanism=mechanism)
+
+
+def test_a_count_of_right_ones_is_a_share_of_how_many() -> None:
+    own = PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=2), accuracy="right", of="count")
+    assert own.share({"right": 3, "count": 4}) == 0.75
+    with pytest.raises(FedprivError, match="from 0 to 1"):
+        own.share({"right": 5, "count": 4})
