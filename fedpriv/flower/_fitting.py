@@ -1,4 +1,4 @@
-"""What may stand inside the private strategy: a strategy that averages, and a rule that reads its channel's messages."""
+"""What may stand inside the private strategy: a strategy that averages, a rule that reads its channel's messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = (  # other models, or another privacy
 
 
 def check_strategy(strategy: Strategy, also: type[Strategy]) -> None:
-    """Refuse to wrap a strategy that one result is nothing to, or one of type `also`, naming what to use in its place."""
+    """Refuse to wrap a strategy that one result is nothing to, or one of type `also`, and name what fits."""
     name = type(strategy).__name__
     if isinstance(strategy, CHOOSE):
         raise FedprivError(
