@@ -153,7 +153,7 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         if (frame := ledger.stored(ask, OTHERWISE)) is None:
             charged(ledger, ask, event, [each for each in budgets if each is not None])
             message.content = RecordDict({name: record for name, record in content.items() if name not in (TERMS, SUM)})
-            update, told = _trained(own, terms, layout, sent, lambda: call_next(message, context))
+            update, told = _trained(own, terms, channel, layout, sent, lambda: call_next(message, context))
             frame = _drawn(channel, terms, layout.dimension, update, seal)
             ledger.store(ask, frame)
         return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
@@ -181,7 +181,7 @@ def _parts(message: Message, context: Context) -> list[bytes]:
 
 
 def _trained(
-    own: Settings, terms: Terms, layout: Layout, sent: Vector, train: Callable[[], Message]
+    own: Settings, terms: Terms, channel: Channel, layout: Layout, sent: Vector, train: Callable[[], Message]
 ) -> tuple[NDArray[np.float32], Metrics]:
     """The update that an app's training comes to, as a row, and its metrics that may leave; 0 where it has none."""
     nothing = np.zeros((1, layout.dimension), np.float32)
@@ -191,8 +191,8 @@ def _trained(
             raise Passed(reply)
         returned = _model(reply, terms)
         update = update_between(sent, layout.vector(returned))
-        if not np.isfinite(update).all():
-            raise FedprivError("the update is not finite")
+        if not channel.bounded(update).finite.all():
+            raise FedprivError("the update is not finite, or too large for its norm to be")
     except Passed:
         raise
     except FAULTS as error:

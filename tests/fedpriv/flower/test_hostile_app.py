@@ -71,6 +71,7 @@ UNUSABLE: dict[str, Answer] = {
     "nan": lambda _: with_arrays(w=W * np.nan, b=B),
     "infinity": lambda _: with_arrays(w=W * np.inf, b=B),
     "too large for a float32": lambda _: with_arrays(w=W.astype(float) * 1e300, b=B),
+    "infinite in all": lambda _: with_arrays(w=W * np.inf, b=B * np.inf),
     "two models": lambda _: RecordDict({"a": array_record(w=W, b=B), "c": array_record(w=W, b=B)}),
     "no numbers": lambda _: RecordDict({"arrays": ArrayRecord({
         "w": Array("float32", (64, 10), "numpy.ndarray", b"?"), "b": Array(B)})}),
@@ -99,6 +100,12 @@ def shape_of(reply: Message) -> Any:
         (name, type(record), {key: len(own.data) if isinstance(own, Array) else own for key, own in record.items()})
         for name, record in reply.content.items()
     ]
+
+
+def test_the_largest_update_that_floats_hold_is_sent_like_any_other(tmp_path: Path) -> None:
+    most = float(np.finfo(np.float32).max)
+    _, told = one_round(app_that(lambda _: with_arrays(w=W * most, b=-B * most), ledger=tmp_path))
+    assert (told["answered"], told["rejected"]) == (3, 0)
 
 
 def test_a_message_of_0_is_drawn_from_no_data_at_all(tmp_path: Path) -> None:
