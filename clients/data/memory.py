@@ -96,6 +96,8 @@ def _read(data: Any, columns: Columns | None, clients: Any) -> dict[str, Any]:
     """Features, labels, and ids where `clients` names their column, of a torch or a Hugging Face data set."""
     try:
         if hasattr(data, "column_names"):
+            if columns is not None and not (isinstance(columns, tuple | list) and len(columns) == 2):
+                raise FedprivError(f"columns are the names of features and labels, got {columns!r}")
             chosen = dict(zip(("x", "y"), columns or _columns(data, clients), strict=True))
             chosen |= {"clients": clients} if isinstance(clients, str) else {}
             for name in chosen.values():

@@ -203,7 +203,13 @@ def changes_by_path(overrides: Changes) -> list[tuple[str, Any]]:
     >>> changes_by_path(["run.rounds=5"]), changes_by_path({"run": {"rounds": 5}})
     ([('run.rounds', 5)], [('run.rounds', 5)])
     """
-    return _by_path(overrides) if isinstance(overrides, Mapping) else [_pair(words) for words in overrides]
+    if isinstance(overrides, Mapping):
+        return _by_path(overrides)
+    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
+        raise FedprivError(
+            f"overrides are a dict by path, or a list of words such as 'run.rounds=5', got {overrides!r}"
+        )
+    return [_pair(words) for words in overrides]
 
 
 def _pair(words: str) -> tuple[str, Any]:

@@ -171,7 +171,7 @@ def resume(
 
 def study_of(source: Study | File | Mapping[str, Any], overrides: Changes = ()) -> Study:
     """The study that a command or fp.run names or is given, after --set; its own modules lie beside its file."""
-    if not isinstance(source, Study | Mapping):
+    if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         look_for_modules(Path() if "\n" in name else Path(name).parent)
     return study_file.open_study(source, overrides)

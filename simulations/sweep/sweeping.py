@@ -61,6 +61,8 @@ def sweep(
     ...     fp.sweep("digits", {"run.seed": [1]}, f"{place}/few", overrides=few, workers=1, quiet=True).done[0].seed
     1
     """
+    if not isinstance(study, Study | Mapping | str | os.PathLike):
+        raise FedprivError(f"a study is a file, a name, TOML text, a dict or a Study, got {study!r}")
     if not isinstance(study, Study | Mapping):
         study = os.fspath(study)
         look_for_modules(Path() if "\n" in study else Path(study).parent)

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import fedpriv as fp
@@ -147,6 +149,48 @@ def test_what_cannot_be_run_is_an_error_in_one_line_and_leaves_nothing(tmp_path:
     with pytest.raises(FedprivError, match="Plain promises nothing"):
         fp.audit("digits", overrides=["privacy={mechanism={kind='Plain'}}", "aggregation.kind=Mean"])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("study", "overrides", "words"),
+    [
+        ({}, (), "a study is read from a file"),
+        (None, (), "a study is read from a file"),
+        (5, (), "a study is read from a file"),
+        ({"a": 1}, (), "study: the study has no table 'a'"),
+        ({5: 1}, (), "study: a setting's path is table.key, got 5"),
+        ("digits", 7, "overrides are a dict"),
+        ("digits", "run.rounds=3", "overrides are a dict"),
+        ("digits", [5], "takes table.key=value, got 5"),
+        ("digits", {"run.": 3}, "a setting's path is table.key, got 'run.'"),
+        ("digits", {"run.rounds": 1.5}, "run.rounds must be a whole number"),
+        ("digits", {"attack": None}, "attack must be a table, got None"),
+    ],
+)
+def test_a_study_of_a_dict_is_checked_like_any_other(study: Any, overrides: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FedprivError, match=words):
+        fp.run(study, tmp_path / "run", overrides=overrides, quiet=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dict_a_text_and_words_say_the_same_study() -> None:
+    nested = {"name": "study", "data": {"kind": "Digits"}, "clients": {"count": np.int64(9)}, "run": {"rounds": 2}}
+    text = 'data.kind = "Digits"\nclients.count = 9\nrun.rounds = 2\n'
+    flat = {"name": "study", "data.kind": "Digits", "clients.count": 9, "run.rounds": 2}
+    studies = [fp.read_study(source) for source in (nested, flat, text)]
+    studies.append(fp.read_study(studies[0], {}))
+    assert len({study.id for study in studies}) == 1
+    assert fp.read_study("digits", {"run": {"rounds": 3}}) == fp.read_study("digits", ["run.rounds=3"])
+    assert fp.read_study(studies[0], {"run.rounds": 3}).clients.count == 9
+
+
+def test_a_grid_is_a_dict_of_lists() -> None:
+    with pytest.raises(FedprivError, match="a grid is a dict of lists by path, got 'runs/x'; a directory is named"):
+        fp.sweep("digits", "runs/x")  # type: ignore[arg-type]
+    with pytest.raises(FedprivError, match="seed must be a list of values, got 3"):
+        fp.sweep("digits", {"run.seed": 3})  # type: ignore[dict-item]
+    with pytest.raises(FedprivError, match="second argument is a dict of them, or the directory"):
+        fp.run("digits", {"run.rounds": 1}, overrides={"run.rounds": 2})
 
 
 # Another's folder

@@ -187,6 +187,19 @@ def test_a_module_is_copied_as_it_is_and_its_owner_keeps_it(tmp_path: Path) -> N
     assert not (tmp_path / "norm").exists()
 
 
+def test_a_model_that_was_given_is_had_again_with_its_class_alone(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    read = fp.read_run(run.directory)
+    with pytest.raises(FedprivError, match="is an object that a Python session gave"):
+        read.model()
+    with pytest.raises(FedprivError, match=r"was begun with model fedpriv\.given:Net_.*: another's weights"):
+        read.model(lambda: Net(8))
+    held = torch.from_numpy(pool_in_memory((X, Y)).x_test)
+    torch.testing.assert_close(run.model()(held), read.model(Net)(held))
+    state = torch.load(read.export(tmp_path / "model.pt", Net), weights_only=True)
+    assert set(state) == {"first.weight", "first.bias", "last.weight", "last.bias"}
+
+
 def test_all_forms_of_the_same_data_are_learnt_alike(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     forms = [
