@@ -103,6 +103,8 @@ def is_shipped(loss: Loss) -> bool:
 
 def record_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     """Each record's loss (records,) of a model's outputs (records, width), for an engine; anything else is refused."""
+    if outputs.ndim != 2 or len(outputs) != len(labels):
+        raise FedprivError(f"the model gives outputs of shape {tuple(outputs.shape)} for {len(labels)} records")
     found = loss(outputs[:, 0] if labels.is_floating_point() else outputs, labels)
     if (shape := getattr(found, "shape", None)) != labels.shape:
         got = f"a {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
