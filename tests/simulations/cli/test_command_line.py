@@ -355,3 +355,25 @@ def test_a_plot_has_its_numbers_beside_it(tmp_path: Path) -> None:
     assert head == 'alpha,"StochasticSign clip=1 scale=2 peak=1, lower","StochasticSign clip=1 scale=2 peak=1, upper"'
     alpha, low, high = map(float, rows[300].split(","))
     assert 0 < low <= high < 1 - alpha
+
+
+def test_a_plot_at_a_large_epsilon_has_a_logarithmic_axis_and_names_adjacencies_that_differ(tmp_path: Path) -> None:
+    pictures = {}
+    for name, noise in (("large", 0.1), ("small", 5)):
+        file = tmp_path / f"{name}.svg"
+        given = f"account Gaussian clip=1 noise={noise} --compare Binomial clip=1 scale=5 trials=2 --plot {file}"
+        assert main(shlex.split(given)) == 0
+        pictures[name] = file.read_text(encoding="utf-8")
+    assert all(f"<!-- {words}" in pictures["large"] for words in ("Gaussian clip=1 noise=0.1, add-remove", "Binomial"))
+    assert r"\mathdefault{10^{" in pictures["large"]
+    assert r"\mathdefault{10^{" not in pictures["small"]
+    rows = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in pictures]
+    assert [row.partition(",")[0] for row in rows[0]] == [row.partition(",")[0] for row in rows[1]]
+
+
+def test_a_plot_of_tolerance_draws_every_mechanism_that_is_compared(tmp_path: Path) -> None:
+    vote = "tolerance Binomial clip=0.1 scale=0.5 trials=4 --honest 50 --mean 0.1"
+    file = tmp_path / "both.svg"
+    assert main(shlex.split(f"{vote} --compare Ternary clip=0.1 spread=0.25 scale=0.5 --plot {file}")) == 0
+    drawn = file.read_text(encoding="utf-8")
+    assert all(f"<!-- {words} -->" in drawn for words in ("Binomial", "Ternary", "Binomial, N = 50", "Ternary, N = 50"))
