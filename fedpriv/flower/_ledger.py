@@ -59,6 +59,12 @@ def owner_budget(node: Mapping[str, Any]) -> Budget | None:
     return Budget(node[EPSILON], node.get(DELTA, USUAL))
 
 
+def check_budget(budget: object) -> None:
+    """Refuse a budget that an app gives as something else, such as a number without its δ."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise FedprivError(f"budget must be a Budget, as in Budget(epsilon=8.0, delta=1e-5), got {budget!r}")
+
+
 def charged(ledger: OwnLedger, ask: Ask, event: Event, budgets: list[Budget]) -> None:
     """Charge a node's ledger, on its disk, for an answer that is about to be made; refused past any of the budgets."""
     for budget in budgets:

@@ -27,8 +27,8 @@ from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FAULTS, FedprivError, one_of
 from fedpriv.flower._evaluating import PrivateEvaluation, answer_in_private
-from fedpriv.flower._ledger import Home, charged, owner_budget
-from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, reply_of
+from fedpriv.flower._ledger import Home, charged, check_budget, owner_budget
+from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
 from fedpriv.flower._vector import Layout, update_between
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
@@ -74,11 +74,10 @@ def private(
     """
     words = {"errors": errors} | ({} if isinstance(evaluate, PrivateEvaluation) else {"evaluate": evaluate})
     one_of(("public",), **{name: word for name, word in words.items() if word is not None})
-    if budget is not None and not isinstance(budget, Budget):
-        raise FedprivError(f"budget must be a Budget, as in Budget(epsilon=8.0, delta=1e-5), got {budget!r}")
+    check_budget(budget)
     own = Settings(
         channel=None if channel is None else channel_of(channel), ledger=ledger, budget=budget, evaluate=evaluate,
-        metrics=_names("metrics", metrics), frozen=_names("frozen", frozen), errors=errors,
+        metrics=names_from("metrics", metrics), frozen=names_from("frozen", frozen), errors=errors,
     )  # fmt: skip
 
     def private_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -93,7 +92,7 @@ def private(
                 parts, led = _parts(message, context), (own.ledger, own.budget)
                 return Message(answer_in_private(asked, *led, parts, message, context, call_next), reply_to=message)
             if own.evaluate != "public":
-                raise FedprivError('clients evaluate nothing: evaluate=PrivateEvaluation(…), charged, or "public"')
+                raise FedprivError('evaluation is off: evaluate=PrivateEvaluation(…) is charged, evaluate="public" is not')
         except Passed as error:
             return error.reply
         except FedprivError as error:
@@ -216,10 +215,3 @@ def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.fl
 def tell_once(words: str) -> None:
     """Write one line into this process's log, the first time that it is to be said."""
     log.warning("%s", words)
-
-
-def _names(name: str, given: Collection[str]) -> tuple[str, ...]:
-    """A collection of names as a tuple; a single word is refused, for it would be taken letter by letter."""
-    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-        raise FedprivError(f"{name} must be a collection of names, such as ('{given}',), got {given!r}")
-    return tuple(given)

@@ -22,12 +22,12 @@ from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget, Ledger
 from fedpriv.aggregation import GivesSigns, Mean, NeedsReference, Rule, rule_alone
 from fedpriv.curves.compose import QUICK
-from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, reason
+from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, probability, reason
 from fedpriv.flower._evaluating import PrivateEvaluation, evaluation_terms, found_in_private
 from fedpriv.flower._inbox import Inbox
-from fedpriv.flower._ledger import USUAL
+from fedpriv.flower._ledger import USUAL, check_budget
 from fedpriv.flower._mod import Evaluate
-from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, rule_from
+from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, rule_from
 from fedpriv.flower._vector import Layout
 from fedpriv.studies.directions import Reading
 from fedpriv.trust import Local
@@ -78,8 +78,11 @@ class Private(Strategy):
         self.strategy = strategy
         self.channel = channel_of(channel)
         self.reading = _reading(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
-        self.budget, self.frozen, self.evaluate, self.metrics = budget, tuple(frozen), evaluate, tuple(metrics)
+        check_budget(budget)
+        self.frozen, self.metrics = names_from("frozen", frozen), names_from("metrics", metrics)
+        self.budget, self.evaluate = budget, evaluate
         self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
+        probability(delta=self.delta)
         self.ended = False  # by its budget
         self._layout: Layout | None = None
         self._begin()

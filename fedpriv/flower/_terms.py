@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -102,3 +103,10 @@ def reply_of(frame: bytes, told: dict[str, Any]) -> RecordDict:
     """What leaves a node: a frame, and what is told beside it."""
     array = Array("uint8", (len(frame),), RAW, frame)
     return RecordDict({FRAME: ArrayRecord({FRAME: array}), TOLD: MetricRecord(told)})
+
+
+def names_from(name: str, given: Collection[str]) -> tuple[str, ...]:
+    """A collection of names as a tuple; a single word is refused, for it would be taken letter by letter."""
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise FedprivError(f"{name} must be a collection of names, such as ('{given}',), got {given!r}")
+    return tuple(given)

@@ -23,6 +23,7 @@ from fedpriv.studies.plan import Plan
 from server import rounds
 from server.progress import result_table
 from server.rounds.driver import Answer, Task
+from simulations.flower import launch
 from simulations.report.run import facts, figures
 from simulations.report.run.runs import read_run
 from simulations.runs.direct import Here
@@ -82,6 +83,14 @@ def test_records_are_the_same_bytes_for_any_division_and_after_a_kill_amid_an_ev
     whole, *others = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("whole", "seven", "killed"))
     assert others == [whole, whole]
     assert charges(tmp_path / "killed") == charges(tmp_path / "whole")  # the same model: one charge
+
+
+@pytest.mark.flower
+def test_flowers_simulation_asks_for_the_same_answers(tmp_path: Path) -> None:
+    run(tmp_path / "here")
+    launch.simulate_study(study_file.parsed_study(STUDY), tmp_path / "flower", workers=1, cohorts=3, quiet=True)
+    here, flower = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("here", "flower"))
+    assert flower == here
 
 
 def test_each_rounds_epsilon_is_that_of_messages_and_answers_composed(tmp_path: Path) -> None:
