@@ -103,7 +103,7 @@ def private(
                 parts, led = _parts(message, context), (own.ledger, own.budget)
                 return Message(answer_in_private(asked, *led, parts, message, context, call_next), reply_to=message)
             if own.evaluate != "public":
-                raise FedprivError('clients evaluate nothing: evaluate=PrivateEvaluation(…), charged, or "public"')
+                raise FedprivError('no evaluation: evaluate=PrivateEvaluation(…) is charged, evaluate="public" is not')
         except Passed as error:
             return error.reply
         except FedprivError as error:

@@ -83,7 +83,16 @@ class Journal:
 
     def check(self, last: int) -> None:
         """Refuse a run's ledger that has lost a round: what was asked up to `last` must be in it."""
-        lost = [round for round in range(1, last + 1) if (round, "") not in self._charges and self._asked(round).size]
+        own, rounds = self._study.evaluation, self._study.run.rounds
+        asked = self._charges.keys()
+        about = {round for round, model in asked if model}
+        answered = own is not None and self._study.privacy.budget is None  # which may have paid for no evaluation
+        lost = [
+            round
+            for round in range(1, last + 1)
+            if ((round, "") not in asked or (answered and own and own.due(round, rounds) and round not in about))
+            and self._asked(round).size
+        ]
         if lost:
             raise FedprivError(f"{self._path}: lacks round {lost[0]}, which was asked: the ledger was cut or replaced")
 

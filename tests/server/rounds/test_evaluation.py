@@ -15,6 +15,7 @@ from clients.node.policy import Refused
 from clients.training import cohort
 from clients.training.prepared import prepared_study
 from fedpriv import records
+from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import StochasticSign
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise
@@ -23,6 +24,7 @@ from fedpriv.studies.plan import Plan
 from server import rounds
 from server.progress import result_table
 from server.rounds.driver import Answer, Task
+from simulations.flower import launch
 from simulations.report.run import facts, figures
 from simulations.report.run.runs import read_run
 from simulations.runs.direct import Here
@@ -82,6 +84,22 @@ def test_records_are_the_same_bytes_for_any_division_and_after_a_kill_amid_an_ev
     whole, *others = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("whole", "seven", "killed"))
     assert others == [whole, whole]
     assert charges(tmp_path / "killed") == charges(tmp_path / "whole")  # the same model: one charge
+
+
+def test_a_ledger_that_lost_an_evaluation_is_not_gone_on_with(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    ledger = tmp_path / "run" / "ledger.jsonl"
+    ledger.write_text("".join(line for line in ledger.read_text().splitlines(True) if "model" not in line))
+    with pytest.raises(FedprivError, match="lacks round 2, which was asked"):
+        run(tmp_path / "run", resume=True)
+
+
+@pytest.mark.flower
+def test_flowers_simulation_asks_for_the_same_answers(tmp_path: Path) -> None:
+    run(tmp_path / "here")
+    launch.simulate_study(study_file.parsed_study(STUDY), tmp_path / "flower", workers=1, cohorts=3, quiet=True)
+    here, flower = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("here", "flower"))
+    assert flower == here
 
 
 def test_each_rounds_epsilon_is_that_of_messages_and_answers_composed(tmp_path: Path) -> None:
