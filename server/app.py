@@ -55,7 +55,7 @@ def serve_study(grid: Grid, job: Job, *, restarted: bool = False, on_round: OnRo
 
 
 def run_met(
-    study: Study, directory: Path, driver: GridDriver, *, resume: bool, quiet: bool, on_round: OnRound | None
+    study: Study, directory: Path, driver: GridDriver, *, resume: bool, quiet: bool, on_round: OnRound | None = None
 ) -> None:
     """Meet Flower's nodes and run every round of a study on them; refused where they are not what it is for.
 

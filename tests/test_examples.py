@@ -12,6 +12,7 @@ import pytest
 
 from simulations.command_line import main
 
+TESTS = Path(__file__).parent
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
@@ -67,7 +68,7 @@ def test_messages_by_a_mechanism_of_ones_own_are_learnt_from(
 
 def test_every_example_is_in_the_list_and_is_run_here() -> None:
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    here = Path(__file__).read_text(encoding="utf-8")
+    here = "".join((TESTS / name).read_text(encoding="utf-8") for name in ("test_examples.py", "test_notebooks.py"))
     for path in EXAMPLES.glob("*.py"):
         assert f"({path.name})" in listed
         assert f'"{path.stem}"' in here or f'"{path.name}"' in here

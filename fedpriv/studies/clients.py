@@ -17,6 +17,7 @@ from fedpriv.studies._settling import settle_table
 Split = Literal["iid", "by-label", "in-order", "pool", "natural"]
 Divisor = Literal["drawn", "expected"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
+ALONG = Kind("Sgd")  # one table for all studies that say nothing of local steps: it makes its object once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class Training:
     local_steps: Annotated[int, whole, "steps a client makes by itself in a round"] = 1
     learning_rate: Annotated[float, positive, "of local steps; one gradient needs none"] = 0.1
     optimiser: Annotated[Kind, OPTIMISERS, "how a local step is made of a gradient; it begins anew in every round"] = (
-        field(default_factory=lambda: Kind("Sgd"))
+        field(default_factory=lambda: ALONG)
     )
     proximal: Annotated[
         float, real, at_least_zero, "μ of FedProx: a local step's gradient is one of the loss + ½μ‖w − w₀‖²"

@@ -54,5 +54,6 @@ def test_one_round_of_the_embedded_study_makes_everything_once(tmp_path: Path) -
     count.pop("made Binomial")  # calibrating tries many, each with another setting
     assert count == {
         "parsed": 1, "id": 1, "pool_of": 1, "net_of": 1, "division_of": 1,
-        "made All": 1, "made SignFlip": 1, "made Mean": 1, "made Digits": 1, "made Logistic": 1,
+        "made All": 1, "made SignFlip": 1, "made Mean": 1, "made Digits": 1, "made Logistic": 1, "made CrossEntropy": 1,
+        "made Sgd": 1,
     }  # fmt: skip
