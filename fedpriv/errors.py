@@ -209,8 +209,9 @@ def word_among(choices: Iterable[str]) -> Constraint:
 
     def fault(value: Any) -> str:
         """For an error line, what is wrong with a value that is none of the words, and the nearest; else empty."""
-        told = f"{value!r} is unknown{nearest_hint(str(value), known)}; choices: {', '.join(known)}"
-        return "" if value in known else told
+        if value in known:
+            return ""
+        return f"{value!r} is unknown{nearest_hint(str(value), known)}; choices: {', '.join(known)}"
 
     return Constraint(" or ".join(f'"{word}"' for word in known), {"enum": list(known)}, fault)
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -55,7 +56,13 @@ class Charge:
         events = line["events"] if "events" in line else line["releases"] if "kept" in line else [line["release"]]
         ask = Ask.of_line(line)
         shares = Shares.of_line(line.get("shares"), ask.study)
-        return Charge(ask=ask, events=tuple(map(event_of, events)), shares=shares, kept=line.get("kept"))
+        return Charge(ask=ask, events=_events_of(json.dumps(events)), shares=shares, kept=line.get("kept"))
+
+
+@lru_cache
+def _events_of(text: str) -> tuple[Event, ...]:
+    """The events of a charge, of their JSON: made once, for most lines of a ledger are of the same ones."""
+    return tuple(map(event_of, json.loads(text)))
 
 
 class OwnLedger:
@@ -79,7 +86,7 @@ class OwnLedger:
             self._read(place)
         else:
             self._append(_head(place))
-        sync_directory(folder)
+            sync_directory(folder)
 
     def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
         """All that a node has released, and one more charge where given: `charged_events` of its ledger."""
