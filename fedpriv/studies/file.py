@@ -217,17 +217,13 @@ def _pair(words: str) -> tuple[str, Any]:
     path, equals, value = words.partition("=") if isinstance(words, str) else ("", "", "")
     if not equals or not all(path.strip().split(".")):
         raise FedprivError(f"--set takes table.key=value, got {words!r}")
-    return path.strip(), _value(value.strip())
-
-
-def _value(words: str) -> Any:
-    """What a `--set` gives a setting: a TOML value; a bare word is a string."""
+    path, value = path.strip(), value.strip()
     try:
-        return tomllib.loads(f"value = {words}")["value"]
+        return path, tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):
-        return words
+        return path, value  # a bare word is a string
     except ValueError:
-        raise FedprivError(f"--set takes numbers of fewer digits, got {words[:20]}…") from None
+        raise FedprivError(f"--set takes numbers of fewer digits, got {value[:20]}…") from None
 
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
