@@ -21,6 +21,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpriv._base.arrays import Bytes, Numbers
+from fedpriv.accounting.event import Event
+from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.flower._terms import TERMS, Terms, check_answered
 from fedpriv.masking import masks, member, vector
@@ -32,7 +34,7 @@ from fedpriv.masking.session import Session
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import packing_of
 from fedpriv.settings import check_fields
-from fedpriv.trust import Sums
+from fedpriv.trust import Local, Sums
 from fedpriv.wire import Expected, Rejected
 
 SUM = "fedpriv.sum"  # the ConfigRecord of a phase, in messages and in what a node keeps between them
@@ -83,6 +85,11 @@ class SumsOnly:
             about=sha256(b"fedpriv flower sum 1\0" + about).digest(), round=terms.round, threshold=self.fewest,
             hosted=dict.fromkeys(range(count), 1), colluding=self.colluding, neighbours=self.neighbours,
         )  # fmt: skip
+
+
+def message_event(channel: Channel, sums: SumsOnly | None, dimension: int) -> Event:
+    """What one message of a node is charged, on its own ledger and by the server: alone, or in sums of such."""
+    return channel.event(dimension, Local() if sums is None else sums.trust)
 
 
 def model_digest(model: ArrayRecord) -> bytes:
