@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
-from fedpriv.given import MODULE
+from fedpriv.given import MODULE, bare_name
 from server.progress.words import bytes_words, kind_alone, mu_words, part_of_whole, share_words, unit_and_trust
 from simulations.report.run.runs import Run
 
@@ -17,7 +17,7 @@ def card_rows(run: Run) -> Rows:
     header, cost = run.header, run.epsilon if run.private else None
     attack = kind_alone(header["attack"])
     if attack.startswith(f"{MODULE}:"):  # an object of Python: by its own name, without the digest
-        attack = attack.removeprefix(f"{MODULE}:").rpartition("_")[0]
+        attack = bare_name(attack).rpartition("_")[0]
     bad = f", {header['byzantine']:,} Byzantine ({attack})" if header["byzantine"] else ""
     rows = [
         ("what", f"{header['model']} of {header['dimension']:,} weights, {header['clients']:,} clients{bad}"),
