@@ -94,17 +94,6 @@ def _expand(table: Table) -> None:
             raise FedprivError(f"training = {word!r}, and privacy.release.kind = {release['kind']!r}: give one of them")
 
 
-def _train(table: Table, word: str) -> None:
-    """Set a study's `training` to the other of "StoBatch" and "AdLm": one that trains with either keeps its model."""
-    one_of(KEPT, training=word)
-    privacy = table.get("privacy")
-    release = privacy.get("release") if isinstance(privacy, dict) else None
-    trains = isinstance(release, dict) and release.get("kind") in KEPT
-    put_setting(table, "privacy.release.kind", word)
-    if not trains:
-        table["training"] = word
-
-
 def study_of(table: Mapping[str, Any]) -> Study:
     """The checked study that nested tables describe, such as a sweep's cell or a run's resolved one."""
     study: Study = _made(Study, native_values(table), "")
@@ -177,7 +166,13 @@ def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
     """Set a study's settings in its tables by dotted paths, whatever their order: tables and kinds come first."""
     for path, value in sorted(settings, key=lambda each: (each[0].count("."), not each[0].endswith(".kind"))):
         if path == "training" and isinstance(value, str):
-            _train(table, value)
+            one_of(KEPT, training=value)
+            privacy = table.get("privacy")
+            release = privacy.get("release") if isinstance(privacy, dict) else None
+            trains = isinstance(release, dict) and release.get("kind") in KEPT
+            put_setting(table, "privacy.release.kind", value)
+            if not trains:  # what trains with the other of them keeps its model
+                table["training"] = value
         else:
             put_setting(table, path, value)
     _expand(table)
