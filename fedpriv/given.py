@@ -42,6 +42,15 @@ def held_objects(objects: Mapping[str, Any]) -> Iterator[None]:
             _HELD.pop(name, None)
 
 
+def bare_name(kind: str) -> str:
+    """The name of an object that a run was given, without the module that stands for all of them; any other as it is.
+
+    >>> bare_name("fedpriv.given:Half_0123456789abcdef")
+    'Half_0123456789abcdef'
+    """
+    return kind.removeprefix(f"{MODULE}:")
+
+
 def load_given() -> None:
     """Have a run's worker, this process, find what fp.run was given in another; refused where it cannot be made."""
     if (file := os.environ.get(FILE)) is None:

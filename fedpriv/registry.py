@@ -271,9 +271,8 @@ def _check_file(what: str, module: str, file: Path) -> None:
     if module not in sys.modules:
         _SOURCES[module] = here
         return
-    before = Path(
-        getattr(sys.modules[module], "__file__", None) or ""
-    )  # of what others have imported nothing is known but where it was
+    # of what others have imported nothing is known but where it was
+    before = Path(getattr(sys.modules[module], "__file__", None) or "")
     if _SOURCES[module] != here if module in _SOURCES else not (before.is_file() and before.samefile(file)):
         other = "it was edited since this process imported it: begin another process"
         if before != file:

@@ -69,9 +69,9 @@ def given_objects(
             name, objects[name] = given_model(model)
             own = {"kind": "Module", "path": f"{MODULE}:{name}"}
         settings[PLACES["model"]] = own
-    for family, made, what in ((RULES, rule, "rule"), (ATTACKS, attack, "attack")):
+    for family, made in ((RULES, rule), (ATTACKS, attack)):
         if made is not None:
-            settings[PLACES[what]], held = _given_kind(family, made)
+            settings[PLACES[family.noun]], held = _given_kind(family, made)
             objects |= held
     if data is not None:
         found, held = ({}, {}) if (own := _shipped(DATA_SETS, data)) else _given_data(data, columns, clients)

@@ -126,11 +126,8 @@ class Ledger:
                 raise FedprivError(f"{str(path)!r} is not the name of a file")
         except (TypeError, ValueError, OSError) as error:
             raise FedprivError(f"{path!r} is not the name of a file ({error})") from None
-        document = {
-            "format": FORMAT,
-            "budget": None if self.budget is None else vars(self.budget),
-            "events": [event_as_data(event) for event in self.events],
-        }
+        budget = None if self.budget is None else vars(self.budget)
+        document = {"format": FORMAT, "budget": budget, "events": [event_as_data(event) for event in self.events]}
         text = json.dumps(document, indent=1, default=_plain)
         try:
             replace_file(target, text.encode())

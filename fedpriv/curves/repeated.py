@@ -222,13 +222,9 @@ class Repeated:
         tilt = own.tilt
         if own.ladder is not None:  # the nearest of a few tilts to what suits this number
             tilt = 2.0 ** (round(TILTS * log2(own.ladder.estimate(times / self.base, self.delta).tilt)) / TILTS)
+        most = max(pure, 0.0) * (1 + 1e-13)
         bounds = own.direction.closed_in(
-            tilt,
-            lambda one: max(one.epsilon(delta), 0.0),
-            max(pure, 0.0) * (1 + 1e-13),
-            tolerance,
-            wanted,
-            counts,
+            tilt, lambda one: max(one.epsilon(delta), 0.0), most, tolerance, wanted, counts
         )
         return bounds.upper if wanted == UPPER else bounds.lower
 

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
 from fedpriv.flower._masks import MaskedRound
-from fedpriv.flower._terms import CHARGED, FRAME, RAW, TOLD, Terms
+from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, TOLD, Terms, check_answered
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies.directions import Reading
 from fedpriv.wire import Rejected
 
 SELF = np.zeros(1, np.int64)  # the one client of a node
-LONGEST = 300  # characters of what a node says
 UNPROTECTED = (
     "it came as the app made it, in the clear: its ClientApp lacks fedpriv.flower.private among its mods, as in "
     "ClientApp(mods=[private(mechanism, ledger=DIRECTORY)])"
@@ -80,9 +79,9 @@ class Inbox:
         """The mean of each of these metrics over the nodes that told it as a number."""
         found: dict[str, float] = {}
         for name in names:
-            told = [float(own[name]) for own in self._told.values() if _is_number(own.get(name))]
-            if told:
-                found[name] = float(np.mean(told))
+            told = [own.get(name) for own in self._told.values()]
+            if numbers := [float(each) for each in told if isinstance(each, int | float) and isfinite(each)]:
+                found[name] = float(np.mean(numbers))
         return found
 
     def _opened(self, node: int, reply: Message) -> NDArray[np.uint8]:
@@ -94,8 +93,7 @@ class Inbox:
             raise _rejected("sender", "it was not asked")
         if node in self._rows:
             raise _rejected("duplicate", "it has answered already")
-        if reply.has_error():
-            raise _rejected("error", "".join(filter(str.isprintable, reply.error.reason or "no reason given")))
+        check_answered(reply)
         if FRAME not in reply.content.array_records:
             raise _rejected("unprotected", UNPROTECTED)
         try:
@@ -126,8 +124,3 @@ class Inbox:
 def _rejected(reason: str, why: str) -> Rejected:
     """A reply's rejection: the reason that is counted, and the words for the server's log."""
     return Rejected(reason, why[:LONGEST])
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a metric that a node tells is a finite number."""
-    return isinstance(value, int | float) and isfinite(value)

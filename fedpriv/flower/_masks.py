@@ -21,8 +21,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpriv._base.arrays import Bytes, Numbers
+from fedpriv.accounting.event import Event
+from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError, natural, whole
-from fedpriv.flower._terms import TERMS, Terms
+from fedpriv.flower._terms import TERMS, Terms, check_answered
 from fedpriv.masking import masks, member, vector
 from fedpriv.masking.identity import Identity
 from fedpriv.masking.member import State
@@ -32,7 +34,7 @@ from fedpriv.masking.session import Session
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import packing_of
 from fedpriv.settings import check_fields
-from fedpriv.trust import Sums
+from fedpriv.trust import Local, Sums
 from fedpriv.wire import Expected, Rejected
 
 SUM = "fedpriv.sum"  # the ConfigRecord of a phase, in messages and in what a node keeps between them
@@ -85,6 +87,11 @@ class SumsOnly:
         )  # fmt: skip
 
 
+def message_event(channel: Channel, sums: SumsOnly | None, dimension: int) -> Event:
+    """What one message of a node is charged, on its own ledger and by the server: alone, or in sums of such."""
+    return channel.event(dimension, Local() if sums is None else sums.trust)
+
+
 def model_digest(model: ArrayRecord) -> bytes:
     """SHA-256 of all of a model: who was sent another one has masks that do not come off."""
     found = sha256()
@@ -101,21 +108,20 @@ def member_of(
     sums: SumsOnly | None, terms: Terms, content: RecordDict, context: Context, folder: Path
 ) -> Member | None:
     """A node's part in the sum that a message is of; None where neither side asks for sums, refused where one does."""
-    asks = SUM in content.config_records
+    told = content.config_records.get(SUM)
     if sums is None:
-        if asks:
+        if told is not None:
             raise FedprivError("the server asks for a masked sum: private(…, sums=SumsOnly(…)), as it has it")
         return None
-    if not asks:
+    if told is None:
         raise FedprivError("this app's clients answer in masked sums alone: Private(…, sums=SumsOnly(…)), as they have")
     if {"identity", "peers"} & set(context.node_config):
         raise FedprivError(
             "masking: this sum checks no keys of nodes, and --node-config names some (docs/flower-sums.md)"
         )
-    told: dict[str, Any] = dict(content.config_records[SUM])
     if told.get("sums") != sums.words:
         raise FedprivError(f"masking: the server has {str(told.get('sums'))[:100]}, this app's clients {sums.words}")
-    return Member(sums, terms, told, context.state, Marker.of(folder, terms.identity, terms.run))
+    return Member(sums, terms, dict(told), context.state, Marker.of(folder, terms.identity, terms.run))
 
 
 class Member:
@@ -274,8 +280,7 @@ class MaskedRound:
 
 def _body_of(reply: Message) -> bytes:
     """The bytes of a node's answer to a phase; `Rejected` where it has none."""
-    if reply.has_error():
-        raise Rejected("error", "".join(filter(str.isprintable, reply.error.reason or "no reason given"))[:300])
+    check_answered(reply)
     record = reply.content.config_records.get(SUM)
     body = None if record is None else record.get("body")
     if not isinstance(body, bytes):

@@ -22,20 +22,18 @@ from numpy.typing import NDArray
 
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
-from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FAULTS, FedprivError, one_of
 from fedpriv.flower._evaluating import PrivateEvaluation, answer_in_private
 from fedpriv.flower._ledger import Home, charged, check_budget, owner_budget
-from fedpriv.flower._masks import SUM, Seal, SumsOnly, member_of, model_digest
+from fedpriv.flower._masks import SUM, Seal, SumsOnly, member_of, message_event, model_digest
 from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
 from fedpriv.flower._vector import Layout, update_between
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
 from fedpriv.randomness.cryptographic import cryptographic_generator
-from fedpriv.trust import Local
 
 MECHANISM = "fedpriv.mechanism"  # of the run's configuration
 REFUSED = 6  # Flower's code for a mod whose precondition failed
@@ -58,10 +56,6 @@ class Settings:
     frozen: Collection[str]
     errors: Literal["public"] | None
     sums: SumsOnly | None
-
-    def event(self, channel: Channel, dimension: int) -> Event:
-        """What a node's ledger is charged for one message."""
-        return channel.event(dimension, Local() if self.sums is None else self.sums.trust)
 
 
 def private(
@@ -89,7 +83,7 @@ def private(
         sums=sums,
     )  # fmt: skip
     if isinstance(own.channel, Channel):
-        own.event(own.channel, 1)  # refused at once where nothing certifies such sums
+        message_event(own.channel, sums, 1)  # refused at once where nothing certifies such sums
 
     def private_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         """Flower's call for each message: the private answer to a round, or one line why there is none."""
@@ -146,7 +140,7 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         tell_once(f"these arrays stay as the server sends them: {', '.join(left)}")
     seal = None if member is None else member.sealing(model_digest(model))
     budgets = [own.budget, owner_budget(context.node_config)]
-    event = own.event(channel, layout.dimension)
+    event = message_event(channel, own.sums, layout.dimension)
     ask = Ask.of(terms.identity, terms.round, SELF, *_parts(message, context), run=terms.run)
     with opened_ledger(home.folder, home.place) as ledger:
         told: Metrics = {}

@@ -25,11 +25,10 @@ from fedpriv.flower._evaluating import PrivateEvaluation, evaluation_terms, foun
 from fedpriv.flower._fitting import check_strategy, reading_by
 from fedpriv.flower._inbox import Inbox
 from fedpriv.flower._ledger import USUAL, check_budget
-from fedpriv.flower._masks import MaskedRound, SumsOnly
+from fedpriv.flower._masks import MaskedRound, SumsOnly, message_event
 from fedpriv.flower._mod import Evaluate
 from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, rule_from
 from fedpriv.flower._vector import Layout
-from fedpriv.trust import Local
 
 log = getLogger("fedpriv")
 
@@ -78,7 +77,7 @@ class Private(Strategy):
         if sums is not None and self.reading.needs_rows:
             own = type(self.reading.rule).__name__
             raise FedprivError(f"{own} looks at each message, and sums= shows none: rule='Mean' or 'MajorityVote'")
-        self._event(1)  # refused at once where nothing certifies such sums
+        message_event(self.channel, self.sums, 1)  # refused at once where nothing certifies such sums
         self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
         probability(delta=self.delta)
         self.ended = False  # by its budget
@@ -146,7 +145,7 @@ class Private(Strategy):
         self._round = server_round
         terms = Terms(
             round=server_round, run=self._run, channel=channel_words(self.channel), names=layout.names,
-            model=str(getattr(self.strategy, "arrayrecord_key", "arrays")),
+            model=self._record,
         )  # fmt: skip
         for message in messages:
             message.content[TERMS] = terms.record()
@@ -192,7 +191,7 @@ class Private(Strategy):
             log.warning("round %d: the budget of %s pays for no evaluation", server_round, self.budget)
             return []
         self._answers.update(nodes)
-        terms = evaluation_terms(own, server_round, self._run, str(getattr(self.strategy, "arrayrecord_key", "arrays")))
+        terms = evaluation_terms(own, server_round, self._run, self._record)
         for message in messages:
             message.content[TERMS] = terms.record()
         self._evaluating = terms, nodes
@@ -212,15 +211,16 @@ class Private(Strategy):
             log.warning("round %d: the clients' evaluations are left out: %s", server_round, reason(error))
             return None
 
-    def _event(self, dimension: int) -> Event:
-        """What one message of a node is charged: by itself, or in a sum."""
-        return self.channel.event(dimension, Local() if self.sums is None else self.sums.trust)
+    @property
+    def _record(self) -> str:
+        """The name of the record that holds the model, in messages of the strategy inside."""
+        return str(getattr(self.strategy, "arrayrecord_key", "arrays"))
 
     @cached_property
     def _course(self) -> Course:
         """What a node's messages cost after any number of them."""
         assert self._layout is not None  # or nobody was asked
-        return Course((self._event(self._layout.dimension),), self.delta)
+        return Course((message_event(self.channel, self.sums, self._layout.dimension),), self.delta)
 
     def _cost(self, rounds: int) -> dict[str, float]:
         """The certified ε at δ of so many messages of one node, from both sides, and their μ, as metrics."""
@@ -239,7 +239,7 @@ class Private(Strategy):
         """Whether one more message, or another event, of each of these nodes would take one of them past the budget."""
         if self.budget is None or not nodes or self._layout is None:
             return False
-        event = self._event(self._layout.dimension)
+        event = message_event(self.channel, self.sums, self._layout.dimension)
         most = max(self._times[node] for node in nodes)
         try:
             ledger = Ledger((replace(event, rounds=most),), self.budget)
@@ -265,8 +265,7 @@ class Private(Strategy):
             return None, {}
         weight = str(getattr(self.strategy, "weighted_by_key", "num-examples"))
         metrics = MetricRecord({**inbox.metrics(self.metrics), weight: 1.0})
-        name = str(getattr(self.strategy, "arrayrecord_key", "arrays"))
         one = inbox.first
-        one.content = RecordDict({name: layout.moved(model, direction), "metrics": metrics})
+        one.content = RecordDict({self._record: layout.moved(model, direction), "metrics": metrics})
         arrays, found = self.strategy.aggregate_train(server_round, [one])
         return None if arrays is None else layout.restored(model, arrays), dict(found or {})

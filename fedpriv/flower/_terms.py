@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedpriv.aggregation import RULES, Rule, rule_of
 from fedpriv.channel import Channel
@@ -15,6 +15,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, Mechanism, settings_of
 from fedpriv.registry import kind_of
 from fedpriv.settings import kind_and_settings
+from fedpriv.wire import Rejected
 
 TERMS = "fedpriv"  # the ConfigRecord that a strategy adds to its messages
 FRAME = "fedpriv"  # the ArrayRecord of a reply, and its one array
@@ -22,6 +23,7 @@ TOLD = "fedpriv.told"  # the MetricRecord of a reply: how often the node was cha
 CHARGED = "charged"  # in it
 RAW = "bytes"  # how a frame travels: as it is
 VERSION = 1  # of all this
+LONGEST = 300  # characters of what a node says
 UNWRAPPED = (
     "the message lacks what fedpriv.flower.Private adds: wrap the server's strategy, as in Private(FedAvg(), mechanism)"
 )
@@ -103,6 +105,13 @@ def reply_of(frame: bytes, told: dict[str, Any]) -> RecordDict:
     """What leaves a node: a frame, and what is told beside it."""
     array = Array("uint8", (len(frame),), RAW, frame)
     return RecordDict({FRAME: ArrayRecord({FRAME: array}), TOLD: MetricRecord(told)})
+
+
+def check_answered(reply: Message) -> None:
+    """Raise `Rejected` where a node's reply is an error of Flower's or of the node's: in its words, those printable."""
+    if reply.has_error():
+        said = "".join(filter(str.isprintable, reply.error.reason or "no reason given"))
+        raise Rejected("error", said[:LONGEST])
 
 
 def names_from(name: str, given: Collection[str]) -> tuple[str, ...]:

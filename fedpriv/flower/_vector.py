@@ -59,7 +59,10 @@ class Layout:
         for name, shape in zip(self.names, self.shapes, strict=True):
             if name not in model:
                 raise FedprivError(f"the arrays lack {name!r}, got {_some(model)}")
-            found = _numbers(name, model[name])
+            try:
+                found = np.asarray(model[name].numpy())
+            except (ValueError, TypeError, EOFError, OSError) as error:  # its bytes are not numpy's
+                raise FedprivError(f"array {name!r} of the model cannot be read ({str(error)[:80]})") from None
             if found.shape != shape or found.dtype.kind != "f":
                 raise FedprivError(f"array {name!r} must be floats of shape {shape}, got {found.dtype} {found.shape}")
             parts.append(found.astype(np.float64).reshape(-1))
@@ -98,14 +101,6 @@ def _is_real(name: str, array: Array) -> bool:
         return np.dtype(array.dtype).kind == "f"
     except TypeError as error:
         raise FedprivError(f"array {name!r} of the model must be numpy's, got {str(error)[:80]}") from None
-
-
-def _numbers(name: str, array: Array) -> NDArray[np.generic]:
-    """An array's own numbers; refused where its bytes are not numpy's."""
-    try:
-        return np.asarray(array.numpy())
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        raise FedprivError(f"array {name!r} of the model cannot be read ({str(error)[:80]})") from None
 
 
 def _some(model: ArrayRecord) -> str:

@@ -94,9 +94,9 @@ class Ptr:
         total = self.fine.noisy(batch.summed(kept, self), self.noise * most, 2, rng)
         if not passed and self.rates == "by-trimmed":
             total = total * ptr.step_ratio(min(trimmed, int(batch.expected) - 1), int(batch.expected))
-        return Released(total, (float(self._next(trimmed, passed, batch.expected)),))
+        return Released(total, (float(self.next_trimmed(trimmed, passed, batch.expected)),))
 
-    def _next(self, trimmed: int, passed: bool, expected: float) -> int:
+    def next_trimmed(self, trimmed: int, passed: bool, expected: float) -> int:
         """F, how many gradients the next step trims, from the released test alone: within 1 and `most`."""
         if not self.step:
             return trimmed

@@ -176,8 +176,7 @@ def calibrated_kept(kept: Kept, target: float, delta: float) -> Kept:
 
     def cost(epsilon_1: float) -> float:
         """The certified ε(δ) of the records' noise at this ε₁."""
-        tried = mechanism_of(replace(kept, epsilon_1=epsilon_1))
-        return Account(tried.events).upper_epsilon(delta)
+        return Account(mechanism_of(replace(kept, epsilon_1=epsilon_1)).events).upper_epsilon(delta)
 
     low, high = log(1e-9), log(1e9)
     if not cost(exp(low)) <= target:

@@ -94,17 +94,6 @@ def _expand(table: Table) -> None:
             raise FedprivError(f"training = {word!r}, and privacy.release.kind = {release['kind']!r}: give one of them")
 
 
-def _train(table: Table, word: str) -> None:
-    """Set a study's `training` to the other of "StoBatch" and "AdLm": one that trains with either keeps its model."""
-    one_of(KEPT, training=word)
-    privacy = table.get("privacy")
-    release = privacy.get("release") if isinstance(privacy, dict) else None
-    trains = isinstance(release, dict) and release.get("kind") in KEPT
-    put_setting(table, "privacy.release.kind", word)
-    if not trains:
-        table["training"] = word
-
-
 def study_of(table: Mapping[str, Any]) -> Study:
     """The checked study that nested tables describe, such as a sweep's cell or a run's resolved one."""
     study: Study = _made(Study, native_values(table), "")
@@ -177,7 +166,13 @@ def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
     """Set a study's settings in its tables by dotted paths, whatever their order: tables and kinds come first."""
     for path, value in sorted(settings, key=lambda each: (each[0].count("."), not each[0].endswith(".kind"))):
         if path == "training" and isinstance(value, str):
-            _train(table, value)
+            one_of(KEPT, training=value)
+            privacy = table.get("privacy")
+            release = privacy.get("release") if isinstance(privacy, dict) else None
+            trains = isinstance(release, dict) and release.get("kind") in KEPT
+            put_setting(table, "privacy.release.kind", value)
+            if not trains:  # what trains with the other of them keeps its model
+                table["training"] = value
         else:
             put_setting(table, path, value)
     _expand(table)
@@ -217,17 +212,13 @@ def _pair(words: str) -> tuple[str, Any]:
     path, equals, value = words.partition("=") if isinstance(words, str) else ("", "", "")
     if not equals or not all(path.strip().split(".")):
         raise FedprivError(f"--set takes table.key=value, got {words!r}")
-    return path.strip(), _value(value.strip())
-
-
-def _value(words: str) -> Any:
-    """What a `--set` gives a setting: a TOML value; a bare word is a string."""
+    path, value = path.strip(), value.strip()
     try:
-        return tomllib.loads(f"value = {words}")["value"]
+        return path, tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):
-        return words
+        return path, value  # a bare word is a string
     except ValueError:
-        raise FedprivError(f"--set takes numbers of fewer digits, got {words[:20]}…") from None
+        raise FedprivError(f"--set takes numbers of fewer digits, got {value[:20]}…") from None
 
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:

@@ -7,7 +7,8 @@ that changes its value, or a setting that changes its meaning, needs a new forma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
@@ -92,26 +93,15 @@ def _written(value: Any, path: str) -> Any:
 
 def _kind(table: Table, path: str) -> Table:
     """A study's table that names a class, for its id: the kind, and what differs from that class's defaults."""
-    cls = _class(path, table["kind"])
+    kind, cls = table["kind"], None
+    with suppress(KeyError, FedprivError):  # not known, or not to be had, which whoever makes it says
+        cls = KNOWN[path].named(kind)
     given = fitted_settings(cls, {name: value for name, value in table.items() if name != "kind"})
     if "before" in given and f"{path}.before" in KNOWN:
         given["before"] = [_kind(own, f"{path}.before") for own in given["before"]]
-    usual = {name: _text(native_values(value)) for name, value in _defaults(cls)}
-    return {"kind": table["kind"]} | {name: value for name, value in given.items() if _text(value) != usual.get(name)}
-
-
-def _class(path: str, kind: str) -> type[Any] | None:
-    """The class that a kind names at a path of a study, or None where its defaults are not known here."""
-    try:
-        return KNOWN[path].named(kind)
-    except (KeyError, FedprivError):  # not known, or not to be had, which whoever makes it says
-        return None
-
-
-def _defaults(cls: type[Any] | None) -> Iterator[tuple[str, Any]]:
-    """The settings of a class that have defaults, each with it: a study's id leaves out what equals them."""
-    if cls is not None and is_dataclass(cls):
-        yield from ((each.name, _default(each)) for each in fields(cls) if _has_default(each))
+    own = fields(cls) if cls is not None and is_dataclass(cls) else ()
+    usual = {each.name: _text(native_values(_default(each))) for each in own if _has_default(each)}
+    return {"kind": kind} | {name: value for name, value in given.items() if _text(value) != usual.get(name)}
 
 
 def _has_default(field: Any) -> bool:

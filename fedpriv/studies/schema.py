@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from fedpriv.registry import Kind, Registry
 from fedpriv.releases.kept import KEPT
-from fedpriv.settings import Option, Setting, settings_of
+from fedpriv.settings import Setting, settings_of
 from fedpriv.studies.kinds import CARRIERS, RELEASES
 from fedpriv.studies.study import Study
 
@@ -30,7 +30,8 @@ def study_schema(families: Iterable[Registry[Any]]) -> Schema:
     """
     study = _table(Study)
     study["required"].remove("name")  # the file's
-    study["properties"]["training"] = {"anyOf": [study["properties"]["training"], _word_for_training()]}
+    word = {"enum": list(KEPT), "description": "the model EncodedCnn, and the release of that name"}
+    study["properties"]["training"] = {"anyOf": [study["properties"]["training"], word]}
     study["properties"]["sweep"] = {"type": "object", "description": "what a grid of studies varies: fedpriv sweep"}
     definitions = {family.noun: _family(family) for family in families}
     used = repr([study, definitions])
@@ -46,22 +47,16 @@ def setting_schema(setting: Setting) -> Schema:
     {'description': 'c, the ℓ2 norm of an input', 'type': 'number', 'exclusiveMinimum': 0}
     """
     noun = "" if setting.family is None else setting.family.noun
-    options: list[Schema] = [_option(own, noun) for own in setting.options]
+    options: list[Schema] = []
+    for option in setting.options:
+        options.append(_type(option.type, noun))
+        for constraint in option.constraints:
+            options[-1] |= constraint.schema
     found: Schema = options[0] if len(options) == 1 else {"anyOf": options}
     default = setting.default
     if isinstance(default, bool | int | str) or (isinstance(default, float) and isfinite(default)):
         found["default"] = default
     return {"description": setting.sentence, **found}
-
-
-def _word_for_training() -> Schema:
-    """The JSON Schema of a study's `training` where it is one word: "StoBatch" or "AdLm"."""
-    return {"enum": list(KEPT), "description": "the model EncodedCnn, and the release of that name"}
-
-
-def _reference(noun: str) -> Schema:
-    """A reference, in a study's JSON Schema, to the family of that noun."""
-    return {"$ref": f"#/$defs/{noun}"}
 
 
 def _table(cls: type[Any]) -> Schema:
@@ -100,18 +95,10 @@ def _member(family: Registry[Any], kind: str) -> Schema:
     }
 
 
-def _option(option: Option, noun: str) -> Schema:
-    """The JSON Schema of one type that a study's setting may have, within its bounds."""
-    found = _type(option.type, noun)
-    for constraint in option.constraints:
-        found |= constraint.schema
-    return found
-
-
 def _type(kind: Any, noun: str) -> Schema:
     """The JSON Schema of a Python type as a study's settings have them: number, text, list, table, or a kind."""
     if kind is Kind:
-        return _reference(noun)
+        return {"$ref": f"#/$defs/{noun}"}
     if kind in TYPES:
         return {"type": TYPES[kind]}
     if isinstance(kind, type) and is_dataclass(kind):

@@ -230,10 +230,9 @@ class Study:
                 "run.measure_votes is of directions that are votes: aggregation MajorityVote or server.decoder = "
                 f"'vote', got {self.aggregation.kind} with decoder '{self.decoder}'"
             )
-        if self.run.measure_votes and self.privacy.release is not None:
+        if self.run.measure_votes and (release := self.privacy.release) is not None:
             raise FedprivError(
-                "run.measure_votes is of clients' own gradients, and here "
-                f"{self.privacy.release.kind} releases noised ones"
+                f"run.measure_votes is of clients' own gradients, and here {release.kind} releases noised ones"
             )
 
     @property

@@ -17,15 +17,13 @@ def published(
 ) -> tuple[str, float | None]:
     """[F]'s theorem about this vote, and how many attackers K, a real number, it tolerates: None if it fails."""
     omniscient = probability is None and attack == "omniscient"
-    if not isinstance(mechanism, Binomial | StochasticSign | Ternary) or (
-        isinstance(mechanism, Ternary) and omniscient
-    ):
-        return "none", None
-    if isinstance(mechanism, Ternary):
+    if isinstance(mechanism, Ternary) and not omniscient:
         spread, scale = mechanism.spread, mechanism.scale
         if probability is None:
             return "[F] Theorem 6", theorem_6(honest, mean, spread, scale)
         return "[F] Theorem 11", theorem_11(honest, mean, spread, scale, probability)
+    if not isinstance(mechanism, Binomial | StochasticSign):
+        return "none", None
     trials = trials_of(mechanism)
     if omniscient:
         return "[F] Theorem 10 at probability 1", theorem_10(honest, mean, mechanism.scale, trials, 1.0)

@@ -97,10 +97,8 @@ class Progress:
         typical = median(seconds for seconds, _ in self._paces) if self._paces else 0.0  # the first may be slow
         if self._paces and self._round < self.total:
             facts.append(f"{duration_words(typical * (self.total - self._round))} left".ljust(11))
-        if self._rejected:
-            facts.append(f"{self._rejected:,} rejected")
-        if self._failed:
-            facts.append(f"{self._failed:,} failed")
+        wrong = ((self._rejected, "rejected"), (self._failed, "failed"))
+        facts += [f"{count:,} {how}" for count, how in wrong if count]
         if typical > 0:
             pace = median(answered for _, answered in self._paces) / typical
             facts.append(f"{pace:,.0f} clients/s".rjust(16))
@@ -141,12 +139,8 @@ def result_table(result: Mapping[str, Any]) -> str:
     rows = accuracy_rows(result, result.get("accuracy_is", ""), result.get("evaluated"))
     rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))
     if private:
-        rows.append(
-            (
-                "privacy",
-                f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, at δ = {delta}",
-            )
-        )
+        sides = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
+        rows.append(("privacy", f"{sides}, at δ = {delta}"))
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
         rows += [("", said) for said in early_words(result.get("of_rounds_done"))]
         rows += units_in_words(result.get("units"), result["unit"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ class Rounds:
         path = directory / RECORDS
         if path.exists():
             records.Writer(path).close()  # half a line that a kill left there goes, the first one too
-        self._check_header()
+        if self._has_records:  # of another study, perhaps, where its file or this version's defaults have changed
+            check_header(directory / STUDY, self.header(), records.read_records(path).header)
         start = State.begun(self.study, self.net.initial())
         self.state = checkpoint.load_checkpoint(directory, self.study.id, start) or start
         self._journal = Journal(directory, self.study, released(self.plan), released_beside(self.plan))
@@ -116,10 +118,11 @@ class Rounds:
 
     def go(self, driver: Driver, progress: Progress, on_round: OnRound | None = None) -> str:
         """Run all rounds that are left, asking by the driver; why they ended, such as "budget" or "finished"."""
+        asked = partial(self.plan.participation.asked, self.study.clients.count, self.study.run.seed)
         while self.state.round < (planned := self.study.run.rounds):
             if enough := self.totals.enough(self.study.run.stop):
                 return enough
-            clients = self._asked(self.state.round + 1)
+            clients = asked(self.state.round + 1)
             if not self._affords(self.state.round + 1, clients):
                 return "budget"
             line, timing = self._round(driver, clients)
@@ -139,11 +142,6 @@ class Rounds:
         """Whether any line of the run's records is on disk, so that it goes on and does not begin."""
         path = self.directory / RECORDS
         return path.exists() and path.stat().st_size > 0
-
-    def _asked(self, round: int) -> Numbers:
-        """The numbers of the clients that a round asks, by the study's schedule."""
-        own = self.study.clients
-        return self.plan.participation.asked(own.count, self.study.run.seed, round)
 
     def _affords(self, round: int, clients: Numbers, model: str = "") -> bool:
         """Whether the run's budget lets a round ask each of them, once more where that round has been charged.
@@ -174,7 +172,8 @@ class Rounds:
         if self.plan.asking is not None:
             line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
         if self._measuring is not None:
-            line["votes"] = self._votes(state, inbox, direction)
+            own = self.state.weights, state.round, inbox.who, direction
+            line["votes"] = self._measuring.votes(*own) if self._looked_at(state.round) else None
         judged = time.perf_counter()
         due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
         # Who did not answer may answer when the round is asked again, and what comes after it would be other messages
@@ -232,7 +231,9 @@ class Rounds:
         loss = figure = tolerance = None
         spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
-            figure, loss = self._evaluated(state)
+            if len(self.pool.y_test) and (self.study.evaluation is None or self.study.evaluation.public):
+                weights = state.weights.astype(np.float32)
+                figure, loss = self.net.evaluate(weights, self.pool.x_test, self.pool.y_test)
             spent = self.plan.spent(most_given(*self._journal.given(state.round)))
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         line = {
@@ -256,18 +257,6 @@ class Rounds:
         """Whether the round is evaluated: every so many are, and the last."""
         return round % self.study.run.evaluate_every == 0 or round == self.study.run.rounds
 
-    def _votes(self, state: State, inbox: Inbox, direction: Vector | None) -> dict[str, Any] | None:
-        """Which votes of the round came out wrong, at the weights it began with; None where it is not evaluated."""
-        if self._measuring is None or not self._looked_at(state.round):
-            return None
-        return self._measuring.votes(self.state.weights, state.round, inbox.who, direction)
-
-    def _evaluated(self, state: State) -> tuple[float | None, float | None]:
-        """The model's accuracy, or R², and loss on the held-out records; None for both without any, or if not told."""
-        if not len(self.pool.y_test) or (self.study.evaluation is not None and not self.study.evaluation.public):
-            return None, None
-        return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
-
     def end(self, why: str) -> None:
         """Close the run's records and save its state: what is there is whole, and says how it ended."""
         if why == "interrupted":  # perhaps between a record and the state it belongs to
@@ -287,8 +276,3 @@ class Rounds:
         """The first line of the records: what this run is."""
         measured = {} if self._measuring is None else {"votes": self._measuring.facts}
         return header_of(self._prepared, self._masked) | measured
-
-    def _check_header(self) -> None:
-        """Refuse to go on with the records of another study: its file, or this version's defaults, may have changed."""
-        if self._has_records:
-            check_header(self.directory / STUDY, self.header(), records.read_records(self.directory / RECORDS).header)

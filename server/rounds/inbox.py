@@ -208,16 +208,12 @@ class Inbox:
         byzantine = ceil(clients.attackers * len(self._clients) / clients.count)
         if byzantine >= count:
             return 0.0
-        return covered_share(
-            self._mechanism, count - byzantine, byzantine, self._apparent_means(total, count), *judged_attackers(own)
-        )
-
-    def _apparent_means(self, total: NDArray[np.int64], count: int) -> Vector:
-        """The decoded means; of noisy signs, at which the share of votes for plus would be the probability of one."""
-        if not isinstance(self._mechanism, NoisySign):
-            return self._mechanism.decode(total, count)
-        peak = self._mechanism.peak
-        return np.asarray(np.clip(self._mechanism.noise * ndtri((1 + total / count) / 2), -peak, peak))
+        if isinstance(self._mechanism, NoisySign):  # here the share of votes for plus is the probability of one
+            peak = self._mechanism.peak
+            means: Vector = np.asarray(np.clip(self._mechanism.noise * ndtri((1 + total / count) / 2), -peak, peak))
+        else:
+            means = self._mechanism.decode(total, count)
+        return covered_share(self._mechanism, count - byzantine, byzantine, means, *judged_attackers(own))
 
     def _sum(self) -> tuple[NDArray[np.int64], int]:
         """The sum of all messages of the round, and how many these are, for a rule that needs no rows."""

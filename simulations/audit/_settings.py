@@ -72,7 +72,7 @@ def reached(own: PrivateSum, study: Study, before: Settings, after: Settings) ->
             leads_to = [{was} for was in before[:, 0].tolist()]  # every F that tests lead to, whichever of them pass
             for _ in range(steps):
                 leads_to = [
-                    {float(own._next(int(one), passed, expected)) for one in some for passed in (True, False)}
+                    {float(own.next_trimmed(int(one), passed, expected)) for one in some for passed in (True, False)}
                     for some in leads_to
                 ]
             return np.array([end in some for end, some in zip(after[:, 0].tolist(), leads_to, strict=True)], bool)

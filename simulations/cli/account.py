@@ -99,17 +99,13 @@ def run_account(options: argparse.Namespace) -> None:
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
     look_for_modules(Path.cwd())  # for module:Class
-    accounts = [
-        _account_of(COSTED.made(kind, settings_from(words)), options)
-        for kind, *words in ([options.kind, *options.settings], *options.compare)
-    ]
+    asked = ([options.kind, *options.settings], *options.compare)
+    accounts = [_account_of(COSTED.made(kind, settings_from(words)), options) for kind, *words in asked]
     reports = [account_report(account, options.delta, options.epsilon, alpha=options.alpha) for account in accounts]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
-        plot_tradeoff(
-            [(mechanism_words(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot
-        )
+        plot_tradeoff(list(zip(map(mechanism_words, reports), accounts, strict=True)), options.plot)
     found = reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {})
     show_found(found, "\n\n".join(map(_table, reports)), options.json)
 

@@ -85,9 +85,8 @@ def run(options: argparse.Namespace) -> None:
         mechanism=MECHANISMS.made(options.kind, settings_from(options.settings)), honest=options.honest,
         mean=options.mean, attack=options.attack or "blind", probability=options.probability, sampling=options.sampling,
     )  # fmt: skip
-    compared = [
-        replace(vote, mechanism=MECHANISMS.made(kind, settings_from(words))) for kind, *words in options.compare
-    ]
+    others = (MECHANISMS.made(kind, settings_from(words)) for kind, *words in options.compare)
+    compared = [replace(vote, mechanism=mechanism) for mechanism in others]
     reports = [tolerance_report(each) for each in (vote, *compared)]
     if options.plot is not None:
         tolerance_plot([vote, *compared], Path(options.plot))

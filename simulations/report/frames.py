@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+from fedpriv._base.tables import leaf_table
 
 COUNTS = ("rejected", "failed")  # tallies by reason: a reason that is not named is 0
 
@@ -15,7 +17,7 @@ def flat_columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     >>> flat_columns([{"round": 1, "epsilon": {"upper": 2.0}, "failed": {}}, {"round": 2, "failed": {"late": 3}}])
     {'round': [1, 2], 'epsilon.upper': [2.0, None], 'failed.late': [0, 3]}
     """
-    rows = [dict(_flat(line)) for line in lines]
+    rows = [leaf_table(line, ".") for line in lines]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name, 0 if name.partition(".")[0] in COUNTS else None) for row in rows] for name in names}
 
@@ -27,12 +29,3 @@ def data_frame(lines: Sequence[Mapping[str, Any]]) -> Any:
         return import_module("pandas").DataFrame(columns)
     except ImportError:
         return columns
-
-
-def _flat(line: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, Any]]:
-    """The values of a line by name, those of tables within it under the table's name and a dot."""
-    for key, value in line.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value

@@ -14,7 +14,7 @@ from typing import Any
 
 from clients.training.given import PLACES, Given
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.given import FILE, MODULE, ONCE, held_objects
+from fedpriv.given import FILE, MODULE, ONCE, bare_name, held_objects
 from server.directory import STUDY
 
 
@@ -73,13 +73,8 @@ def check_given_again(directory: Path, given: Given) -> None:
             if ONCE in was:
                 raise FedprivError(f"{directory}: was begun with {word}= that nothing tells from others: begin it anew")
             raise FedprivError(
-                f"{directory}: was begun with {word}=, {_bare(was)}: give it again, fp.resume(…, {word}=…)"
+                f"{directory}: was begun with {word}=, {bare_name(was)}: give it again, fp.resume(…, {word}=…)"
             )
         if now and now != was:
-            there = f"{word}= {_bare(was)}" if was.startswith(MODULE) else f"{word} {was or 'none'}"
-            raise FedprivError(f"{directory}: was begun with {there}, and this is {_bare(now)}: another run's")
-
-
-def _bare(name: str) -> str:
-    """The name of an object that a run was given, without the module that stands for all of them."""
-    return name.removeprefix(f"{MODULE}:")
+            there = f"{word}= {bare_name(was)}" if was.startswith(MODULE) else f"{word} {was or 'none'}"
+            raise FedprivError(f"{directory}: was begun with {there}, and this is {bare_name(now)}: another run's")

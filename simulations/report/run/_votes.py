@@ -55,7 +55,9 @@ def votes_summary(run: Run) -> dict[str, Any] | None:
 def votes_rows(run: Run) -> list[tuple[str, str]]:
     """What came of the votes, in words."""
     rows, lines = list[tuple[str, str]](), measured_rounds(run)
-    mean, expected, gradient = (_mean(lines, name) for name in ("against_mean", "expected", "against_gradient"))
+    names = ("against_mean", "expected", "against_gradient")
+    known = ([line["votes"][name] for line in lines if line["votes"][name] is not None] for name in names)
+    mean, expected, gradient = (sum(own) / len(own) if own else None for own in known)
     if mean is not None:
         counted = f", {expected:.1%} expected" if expected is not None else ""
         of = f"{mean:.1%} of the honest mean{counted}, {gradient:.1%} of the full gradient"
@@ -66,9 +68,3 @@ def votes_rows(run: Run) -> list[tuple[str, str]]:
             ("descent", f"mean Λ = {found.progress:.4g}, at most {found.most:.4g} = {parts}, {found.rounds:,} rounds")
         )
     return rows
-
-
-def _mean(lines: list[Line], name: str) -> float | None:
-    """The mean over the rounds that have it."""
-    values = [line["votes"][name] for line in lines if line["votes"][name] is not None]
-    return sum(values) / len(values) if values else None

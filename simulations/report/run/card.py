@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
-from fedpriv.given import MODULE
+from fedpriv.given import MODULE, bare_name
 from server.progress.words import bytes_words, kind_alone, mu_words, part_of_whole, share_words, unit_and_trust
 from simulations.report.run.runs import Run
 
@@ -15,7 +15,9 @@ Rows = list[tuple[str, str]]
 def card_rows(run: Run) -> Rows:
     """A run in a few rows of words, for its card in a notebook."""
     header, cost = run.header, run.epsilon if run.private else None
-    attack = _called(kind_alone(header["attack"]))
+    attack = kind_alone(header["attack"])
+    if attack.startswith(f"{MODULE}:"):  # an object of Python: by its own name, without the digest
+        attack = bare_name(attack).rpartition("_")[0]
     bad = f", {header['byzantine']:,} Byzantine ({attack})" if header["byzantine"] else ""
     rows = [
         ("what", f"{header['model']} of {header['dimension']:,} weights, {header['clients']:,} clients{bad}"),
@@ -34,11 +36,6 @@ def card_rows(run: Run) -> Rows:
     sent = f"{bytes_words(run.client_bytes)} a client a round, {bytes_words(run.bytes_up)} in all"
     whole = part_of_whole(4 * header["dimension"], run.client_bytes)
     return [*rows, ("sent", f"{sent}; {whole} float32"), ("where", str(run.directory))]
-
-
-def _called(kind: str) -> str:
-    """The kind of a run's attack as its card has it: an object of Python by its own name, without the digest."""
-    return kind.removeprefix(f"{MODULE}:").rpartition("_")[0] if kind.startswith(f"{MODULE}:") else kind
 
 
 def run_card(run: Run) -> str:

@@ -60,9 +60,8 @@ def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None
 
 def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """A figure of the accuracy at the end of several runs, above the bytes a client sends in a round."""
-    points = [(at, run.client_bytes, run.last("accuracy")) for at, run in enumerate(runs)]
-    points = [each for each in points if each[2] is not None]
-    if not points:
+    known = ((at, run.client_bytes, run.last("accuracy")) for at, run in enumerate(runs))
+    if not (points := [each for each in known if each[2] is not None]):
         return None
     key = _letters(names)
     figure, (axes,) = new_figure(3.2 + 0.17 * key_rows([words for words, _ in key]))

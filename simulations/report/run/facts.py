@@ -53,8 +53,7 @@ def study_facts(run: Run) -> Rows:
     return [
         ("study", f"{header['name']}, id {header['study']}"),
         ("data", in_words(header["data"], run.where) if "data" in header else UNNAMED),
-        ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
-        ("attack", _attack(run)),
+        ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"), ("attack", _attack(run)),
         *([("corruption", kind_with_settings(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", kind_with_settings(header["private_sum"]))] if header.get("private_sum") else []),

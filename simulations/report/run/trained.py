@@ -13,7 +13,7 @@ import numpy as np
 
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.given import MODULE, held_objects
+from fedpriv.given import bare_name, held_objects
 from fedpriv.records import Line
 from server.directory import modules_of
 from server.directory.checkpoint import FILE
@@ -46,7 +46,7 @@ def trained_module(directory: Path, study: str, header: Line, given: Mapping[str
             f"{directory}: an earlier version made this run, which did not say for records of what shape"
         )
     named = str(model.get("path", model["kind"]))
-    if given and named.removeprefix(f"{MODULE}:") not in given:
+    if given and bare_name(named) not in given:
         raise FedprivError(
             f"{directory}: was begun with model {named}, and this is {', '.join(given)}: another's weights"
         )

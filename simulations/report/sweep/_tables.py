@@ -9,7 +9,7 @@ from simulations.figures.tables import Table, csv_bytes
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
-from simulations.report.sweep.cells import WORDS, Ran
+from simulations.report.sweep.cells import WORDS
 from simulations.report.sweep.grid import Grid
 
 
@@ -40,17 +40,12 @@ def cells(grid: Grid) -> Table:
         ran, place = cell.ran, [cell.place[path] for path in paths]
         numbers = [None] * len(names) if ran is None else [
             ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
-            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine, *_tracked(ran),
+            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine,
+            *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
+            *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
         ]  # fmt: skip
         rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
     return ["cell", *paths, "seed", "state", *names, "why"], rows
-
-
-def _tracked(ran: Ran) -> list[float | None]:
-    """μ and β of a cell; nothing where its records are too old to have them."""
-    beta = ran.beta or {}
-    found = [(ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")]
-    return found + [beta.get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")]
 
 
 def summary(grid: Grid) -> Table:

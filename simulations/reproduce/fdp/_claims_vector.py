@@ -54,12 +54,10 @@ def _many_rounds() -> list[Claim]:
     sampled = compose([(Tradeoff.gaussian(mu).subsampled(rate, "replace"), 100)]).epsilon(1e-5)
     return [
         held_claim("Remark 13", "the central limit describes 100 votes well: c = .1, A = 1",
-                   f"μ = {limit:.6f}, the smallest there is {whole.mu:.6f}",
-                   abs(limit / whole.mu - 1) < 1e-4),
+                   f"μ = {limit:.6f}, the smallest there is {whole.mu:.6f}", abs(limit / whole.mu - 1) < 1e-4),
         held_claim("Lemma 2, (27)", "asymptotically: 100 steps of μ = 1 on a hundredth of the records",
-                   f"ε = {asymptotic:.4f} at δ = 1e-5, "
-                   f"certified {sampled.upper:.4f}: a limit, no guarantee", asymptotic < sampled.lower,
-                   "no rate of convergence"),
+                   f"ε = {asymptotic:.4f} at δ = 1e-5, certified {sampled.upper:.4f}: a limit, no guarantee",
+                   asymptotic < sampled.lower, "no rate of convergence"),
     ]  # fmt: skip
 
 

@@ -128,15 +128,13 @@ def _theorem_8() -> list[Claim]:
         n, k, p, m, lean = case
         found.append(slip_found(
             "Theorem 8, (103)", f"P(wrong): N = {n}, K = {k}, p_s = {p:g}, M = {m}, x̄/B = {lean:g}",
-            published=f"≤ {printed:.2g}",
-            ours=f"{exact:.6f}",
+            published=f"≤ {printed:.2g}", ours=f"{exact:.6f}",
             right=f"a client's M votes stay away together: ≤ {mended:.4f} where all are at x̄, more where not",
             false=exact > printed, proved=exact <= mended * (1 + 1e-9),
         ))  # fmt: skip
     one = wrong_or_tied(100, 10, 0.5, 1, 0.3), printed_103(100, 10, 0.5, 1, 0.3)
     found.append(held_claim("Theorem 8, (103)", "P(wrong) at M = 1: N = 100, K = 10, p_s = .5, x̄/B = .3",
-                            f"{one[0]:.6f}",
-                            one[0] <= one[1], f"≤ {one[1]:.3f}"))  # fmt: skip
+                            f"{one[0]:.6f}", one[0] <= one[1], f"≤ {one[1]:.3f}"))  # fmt: skip
     return found
 
 

@@ -174,7 +174,7 @@ def test_a_deployment_is_refused_what_only_a_simulation_can_measure(
     deployed: Any = SimpleNamespace(meet=lambda patience: None, deployed=True)
     study = study_file.read_study("digits", [*VOTE, *FEW])
     with pytest.raises(FedprivError, match=r"run\.measure_votes is for simulations"):
-        run_met(study, tmp_path, deployed, resume=False, quiet=True)
+        run_met(study, tmp_path, deployed, resume=False, quiet=True, on_round=None)
 
 
 def test_a_report_draws_what_was_measured_beside_what_was_expected(tmp_path: Path) -> None:
