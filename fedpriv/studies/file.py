@@ -253,7 +253,8 @@ def _fitting(setting: Setting, value: Any, path: str) -> Any:
             return value
         if isinstance(each, type) and is_dataclass(each):
             if not isinstance(value, dict):
-                raise FedprivError(f"{path} must be a table, got {value!r}")
+                hint = f': {path}.kind = "{value}"' if isinstance(value, str) and each is Kind else ""
+                raise FedprivError(f"{path} must be a table, got {value!r}{hint}")
             if each is not Kind:
                 return _made(each, value, path)
             settings = dict(value)

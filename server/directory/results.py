@@ -27,6 +27,7 @@ class Totals:
 
     counted: int = 0  # rounds that were not skipped
     skipped: int = 0  # rounds that were not used
+    still: int = 0  # of those used, whose direction was 0 in every coordinate
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
     evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
@@ -54,6 +55,7 @@ class Totals:
         """Add one round to a run's totals: its line of the records, and of the timings where there is one."""
         self.counted += line["skipped"] is None
         self.skipped += line["skipped"] is not None
+        self.still += line.get("still", False)
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
         self.evaluated = line.get("evaluated") or self.evaluated
@@ -115,6 +117,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "rejected": dict(sorted(totals.rejected.items())),
         "failed": dict(sorted(totals.failed.items())),
         "skipped": totals.skipped,
+        **({"still": totals.still} if totals.still else {}),
         "tolerance": totals.tolerance,
         **({"judged": header["judged"]} if "judged" in header else {}),
         "not_tried": end.get("not_tried"),

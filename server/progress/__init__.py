@@ -138,6 +138,8 @@ def result_table(result: Mapping[str, Any]) -> str:
     private = cost is not None and result["adjacency"] is not None
     rows = accuracy_rows(result, result.get("accuracy_is", ""), result.get("evaluated"))
     rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))
+    if still := result.get("still"):
+        rows.append(("", f"in {still:,} of them the direction was 0 in every coordinate: the model did not move"))
     if private:
         sides = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
         rows.append(("privacy", f"{sides}, at δ = {delta}"))

@@ -169,6 +169,8 @@ class Rounds:
         asking = self.plan.asking if self._evaluates(state.round) else None
         answers = None if asking is None else self._gathered(driver, clients, asking, state)
         line = self._line(state, inbox, len(clients), skipped)
+        if direction is not None and not direction.any():
+            line["still"] = True
         if self.plan.asking is not None:
             line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
         if self._measuring is not None:

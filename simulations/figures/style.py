@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
@@ -50,8 +50,8 @@ class Picture:
     title: str
     alt: str  # what it shows, for who cannot see it
     note: str  # what to know before believing it
-    png: bytes
-    svg: str  # in the colours of the page that it becomes a part of
+    png: bytes = field(repr=False)
+    svg: str = field(repr=False)  # in the colours of the page that it becomes a part of
 
     def _repr_png_(self) -> bytes:
         """The figure as a notebook shows it."""

@@ -223,7 +223,7 @@ def watched_scratch(scratch: Path) -> subprocess.Popen[str]:
 
     Its input ends with this process. Where it is closed before, that is the end, too.
     """
-    words = [sys.executable, "-m", "simulations.runs.afterwards", str(scratch)]
+    words = [sys.executable, "-P", "-m", "simulations.runs.afterwards", str(scratch)]
     return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 

@@ -14,11 +14,14 @@ COUNTS = ("rejected", "failed")  # tallies by reason: a reason that is not named
 def flat_columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Lines, such as those of a run's rounds, as columns: what stands in a table within one has a name with a dot.
 
-    >>> flat_columns([{"round": 1, "epsilon": {"upper": 2.0}, "failed": {}}, {"round": 2, "failed": {"late": 3}}])
+    >>> lines = [{"round": 1, "epsilon": {"upper": 2.0}, "failed": {}}]
+    >>> flat_columns([*lines, {"round": 2, "epsilon": None, "failed": {"late": 3}}])
     {'round': [1, 2], 'epsilon.upper': [2.0, None], 'failed.late': [0, 3]}
     """
     rows = [leaf_table(line, ".") for line in lines]
     names = dict.fromkeys(name for row in rows for name in row)
+    within = {name.rpartition(".")[0] for name in names}  # a table that some lines lack is no column beside its own
+    names = {name: None for name in names if name not in within}
     return {name: [row.get(name, 0 if name.partition(".")[0] in COUNTS else None) for row in rows] for name in names}
 
 

@@ -28,7 +28,9 @@ def taken_directory(
     if place.exists() and not (
         place.is_dir() and all(name in BEFORE or name.startswith(".") for name in os.listdir(place))
     ):
-        raise FedprivError(f"{out}: is there already; --resume {out} goes on with a run, --out names another place")
+        raise FedprivError(
+            f"{out}: is there already; --resume {out} (fp.resume) goes on with a run, --out names another place"
+        )
     made = _missing(place)
     place.mkdir(parents=True, exist_ok=True)
     return place, made

@@ -116,6 +116,8 @@ def traffic_facts(run: Run) -> Rows:
         ("rejected", tally_words(run.total("rejected"))),
         ("failed", tally_words(run.total("failed"))),
     ]
+    if still := [line["round"] for line in run.rounds if "still" in line]:
+        rows.append(("rounds without a move", f"{ranges_words(still)}: the direction was 0 in every coordinate"))
     return rows + [("rounds skipped", "; ".join(skipped))] * bool(skipped)
 
 

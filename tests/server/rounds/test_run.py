@@ -21,6 +21,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from server import rounds
 from server.directory import KEPT, kept_alone
+from server.progress import result_table
 from server.rounds.driver import Answer, Task
 from simulations.flower import launch
 from simulations.runs.direct import Here, OnRay
@@ -114,6 +115,14 @@ def test_the_shipped_study_learns_and_says_what_it_cost(tmp_path: Path) -> None:
 
 
 # Stopped and resumed
+
+
+def test_a_model_that_no_round_moves_is_said_to_stand_still(tmp_path: Path) -> None:
+    """A median of symmetric votes is the middle one, whatever most clients lean to: it costs its ε and does nothing."""
+    still = run(tmp_path / "still", "privacy.trust=local", "aggregation.kind=Median")
+    assert still["still"] == 4
+    assert "the model did not move" in result_table(still)
+    assert "still" not in run(tmp_path / "moving")
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_runs_are_never_written_over(capsys: pytest.CaptureFixture[str]) -> None
     first, second = (Path("runs", name, "records.jsonl").read_bytes() for name in ("digits", "digits-2"))
     assert first == second
     assert main(["run", *QUICK, "--out", "runs/digits"]) == 2
-    assert "--resume runs/digits goes on with a run" in capsys.readouterr().err
+    assert "--resume runs/digits (fp.resume) goes on with a run" in capsys.readouterr().err
 
 
 def test_progress_goes_to_standard_error_and_the_result_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
