@@ -119,7 +119,7 @@ def test_the_shipped_study_learns_and_says_what_it_cost(tmp_path: Path) -> None:
 
 def test_a_model_that_no_round_moves_is_said_to_stand_still(tmp_path: Path) -> None:
     """A median of symmetric votes is the middle one, whatever most clients lean to: it costs its ε and does nothing."""
-    still = run(tmp_path / "still", "privacy.trust=local", "aggregation.kind=Median")
+    still = run(tmp_path / "still", "privacy.trust=local", "aggregation.kind=Median", "clients.count=900")
     assert still["still"] == 4
     assert "the model did not move" in result_table(still)
     assert "still" not in run(tmp_path / "moving")
