@@ -133,3 +133,17 @@ def fedpriv(told: dict[str, str], folder: Path, *words: str) -> dict[str, object
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
+
+
+@pytest.mark.flower
+def test_workers_start_beside_somebody_elses_clients_folder(tmp_path: Path) -> None:
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "__init__.py").write_text("raise ImportError('of another project')")
+    words = ["run", "digits", "--driver", "direct", "--workers", "2", "--quiet", "--set", "run.rounds=1"]
+    command = "import sys; from simulations.command_line import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", command, *words, "--set", "clients.count=60"], cwd=tmp_path, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "finished" in done.stdout
