@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,23 +89,20 @@ def _check_names(where: str, config: Mapping[str, Any], known: tuple[str, ...]) 
 
 def _check_partitions(root: Path, own: int) -> None:
     """Refuse a directory with ledgers of nodes of another number: they count the same records, divided otherwise."""
-    try:
-        found = list(root.glob(f"node-*/{FILE}"))
-    except OSError:  # such as a name that is too long: opening it says so
-        return
-    for file in found:
-        try:
-            with file.open(encoding="utf-8") as lines:
-                was = json.loads(lines.readline())["place"][1]
-        except (OSError, ValueError, KeyError, IndexError, TypeError):  # its own node says what is wrong with it
-            continue
-        if was != own:
-            raise FedprivError(
-                f"ledger = {str(root)!r} holds {file.parent.name} of {was} partitions, and this node is of {own}: "
-                "records divided anew are told of in both, and no ledger alone counts that. Name another directory; "
-                "where the records are the same, what the ledgers of both say adds up"
-            )
-        return
+    with suppress(OSError):  # such as of a name that is too long: opening it says so
+        for file in root.glob(f"node-*/{FILE}"):
+            try:
+                with file.open(encoding="utf-8") as lines:
+                    was = json.loads(lines.readline())["place"][1]
+            except (OSError, ValueError, KeyError, IndexError, TypeError):  # its own node says what is wrong with it
+                continue
+            if was != own:
+                raise FedprivError(
+                    f"ledger = {str(root)!r} holds {file.parent.name} of {was} partitions, and this node is of {own}: "
+                    "records divided anew are told of in both, and no ledger alone counts that. Name another "
+                    "directory; where the records are the same, what the ledgers of both say adds up"
+                )
+            return  # all are of one number
 
 
 def owner_budget(node: Mapping[str, Any]) -> Budget | None:

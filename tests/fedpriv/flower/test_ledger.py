@@ -49,7 +49,10 @@ def test_a_budget_on_a_ledger_that_a_run_names_is_refused_for_the_next_run_may_n
     [
         ({"fedpriv.epsilon": 8.0}, "the run's configuration: 'fedpriv.epsilon' is unknown here"),
         ({"fedpriv.mechansim": WORDS}, "did you mean 'fedpriv.mechanism'"),
-        ({"fedpriv.mechanism": 5, "fedpriv.ledger": "/tmp/none"}, "a mechanism, its words or a Channel must be given, got 5"),
+        (
+            {"fedpriv.mechanism": 5, "fedpriv.ledger": "/tmp/none"},
+            "a mechanism, its words or a Channel must be given, got 5",
+        ),
         ({"fedpriv.mechanism": WORDS, "fedpriv.ledger": "/tmp/" + "a" * 5000}, "cannot be kept there"),
         ({"fedpriv.mechanism": WORDS, "fedpriv.ledger": 5}, "ledger must be the name of a place"),
         ({"fedpriv.mechanism": WORDS, "fedpriv.ledger": ""}, "ledger must be the name of a place"),
