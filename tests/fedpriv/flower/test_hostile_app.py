@@ -128,8 +128,7 @@ def test_an_app_that_has_numpy_and_python_raise_cannot_have_a_message_fail_by_it
     tmp_path: Path, mechanism: Any, size: float
 ) -> None:
     def answers(message: Message) -> RecordDict:
-        found = np.zeros((64, 10), np.float32)
-        found[0, 0], found[1] = size, np.float32(1e-45)
+        found = np.full((64, 10), size, np.float32)
         warnings.simplefilter("error")
         np.seterr(all="raise")
         return with_arrays(w=found, b=B * 0)
