@@ -150,7 +150,7 @@ class Account:
             reached = max(reached, lower(witnesses[worst].parts, tolerance))
         if reached > above[best] * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"{witnesses[worst].proof}: {reached}, past {above[best]} by {self.routes[best].proof}")
-        bounds = Bounds(min(reached, above[best]), above[best])
+        bounds = Bounds(float(min(reached, above[best])), float(above[best]))  # no numpy numbers
         proof = witnesses[worst].proof
         if bounds.upper > 2 * bounds.lower and max(event.rounds for event in self.spent) > FOLLOWED:
             proof += f" (loose: floating point follows {FOLLOWED:.0e} rounds at most)"

@@ -15,7 +15,6 @@ from dataclasses import asdict, replace
 from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod
@@ -23,6 +22,8 @@ from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyCon
 from fedpriv.accounting.event import Event, by_hand, event_as_data, event_of
 from fedpriv.accounting.ledger import Budget, Ledger
 from fedpriv.errors import FedprivError, probability, whole
+from fedpriv.flower._ledger import full_path
+from fedpriv.masking.once import locked_directory
 from fedpriv.mechanisms import Gaussian
 from fedpriv.trust import MOST, Adjacency
 
@@ -66,12 +67,11 @@ class Accountant:
             delta, population_size, NeighboringRelation.ADD_OR_REMOVE_ONE, SamplingMethod.NO_AMPLIFICATION, epsilon
         )
         self._adjacency: Adjacency = adjacency
-        self._file = None if file is None else Path(file)
-        self._ledger = Ledger()
+        self._file = None if file is None else full_path("file", file)
         self._said = False  # what is not covered
-        if self._file is not None and self._file.exists():
-            self._ledger = replace(Ledger.load(self._file), budget=None)
-            self._check(self._ledger, str(self._file))
+        if self._file is not None and not self._file.parent.is_dir():
+            raise FedprivError(f"file = {str(self._file)!r}: there is no directory {str(self._file.parent)!r}")
+        self._ledger = self._kept()
 
     @property
     def config(self) -> PrivacyConfig:
@@ -90,10 +90,7 @@ class Accountant:
 
     def compose(self, event: GaussianPrivacyEvent, count: int = 1) -> None:
         """Charge so many releases of Flower's, in the ledger's file too where it has one, before a model leaves."""
-        grown = self._ledger.add(self._event(event, count))
-        if self._file is not None:
-            grown.save(self._file)
-        self._ledger = grown
+        self._save(self._ledger.add(self._event(event, count)))
         if not self._said:
             getLogger("fedpriv").warning(UNCOVERED)
         self._said = True
@@ -153,9 +150,26 @@ class Accountant:
         kept = {replace(event, rounds=1): event.rounds for event in found.events}
         if any(kept.get(replace(event, rounds=1), 0) < event.rounds for event in self._ledger.events):
             raise FedprivError("the accountant's state forgets releases that this accountant has been charged for")
+        self._save(found)
+
+    def _kept(self) -> Ledger:
+        """The ledger in this accountant's file; an empty one where there is none."""
+        if self._file is None or not self._file.exists():
+            return Ledger()
+        found = replace(Ledger.load(self._file), budget=None)
+        self._check(found, str(self._file))
+        return found
+
+    def _save(self, grown: Ledger) -> None:
+        """Go on with a ledger, in the file first; refused where the file is no longer what this accountant knows."""
         if self._file is not None:
-            found.save(self._file)
-        self._ledger = found
+            with locked_directory(self._file.parent, "ledger"):
+                if self._kept() != self._ledger:
+                    raise FedprivError(
+                        f"{self._file}: was written by another accountant since: one at a time; make this one anew"
+                    )
+                grown.save(self._file)
+        self._ledger = grown
 
     def _event(self, event: GaussianPrivacyEvent, count: int) -> Event:
         """Flower's event, so many times, as one of the ledger's; refused where it is of another population."""

@@ -22,10 +22,11 @@ from fedpriv.accounting.ledger import Budget
 from fedpriv.aggregation import Mean
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
-from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.errors import FedprivError
 from fedpriv.flower._inbox import SELF, Inbox
-from fedpriv.flower._ledger import Home, charged, owner_budget
+from fedpriv.flower._ledger import Home, charged
 from fedpriv.flower._terms import CHARGED, TERMS, Terms, channel_words, reply_of
+from fedpriv.flower._vector import unmoved_by_app
 from fedpriv.mechanisms import Mechanism
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
@@ -35,6 +36,7 @@ from fedpriv.studies.evaluating import accuracy_found
 from fedpriv.studies.kinds import ANSWERS
 from fedpriv.trust import Local
 
+ROUNDING = 1e-6  # by which an app's floats may pass a share of 0 or 1
 NAMES = ("evaluation",)  # in the place of the arrays whose update is asked for
 OTHERWISE = "one ledger is of one node, which answers an evaluation of a run once"
 log = getLogger("fedpriv")
@@ -56,6 +58,8 @@ class PrivateEvaluation:
     def __post_init__(self) -> None:
         """Refuse a mechanism whose answers have no known error, or that is of another range than an answer's."""
         own = self.mechanism
+        if not isinstance(self.accuracy, str) or not isinstance(self.of, str | None):
+            raise FedprivError(f"evaluate: accuracy and of are names of metrics, got {self.accuracy!r} and {self.of!r}")
         if not isinstance(own, tuple(ANSWERS.values())) or (own.clip, own.peak) != (1, 1):
             raise FedprivError(
                 f"evaluate: the mechanism must be of clip and peak 1 and one of {', '.join(ANSWERS)}, got {own!r}"
@@ -75,9 +79,9 @@ class PrivateEvaluation:
         """The share right that an app's metrics say; an error for the node's own log where they say none."""
         right = float(metrics[self.accuracy])
         share = right if self.of is None else right / float(metrics[self.of])
-        if not (isfinite(share) and 0 <= share <= 1):
+        if not (isfinite(share) and -ROUNDING <= share <= 1 + ROUNDING):
             raise FedprivError(f"the app's metrics say a share of {share!r}, and it must be from 0 to 1")
-        return share
+        return min(max(share, 0.0), 1.0)
 
 
 def answer_in_private(
@@ -91,12 +95,11 @@ def answer_in_private(
     terms, here = Terms.of(message.content), channel_words(own.channel)
     if (terms.channel, terms.names) != (here, NAMES):
         raise FedprivError(f"the server evaluates by {terms.channel}, and this app's clients answer through {here}")
-    home = Home.of(ledger, context.node_config, context.run_config)
-    budgets = [each for each in (budget, owner_budget(context.node_config)) if each is not None]
+    home = Home.of(ledger, budget, context.node_config, context.run_config)
     ask = Ask.of(terms.identity, terms.round, SELF, *parts, run=terms.run)
     with opened_ledger(home.folder, home.place) as opened:
         if (frame := opened.stored(ask, OTHERWISE)) is None:
-            charged(opened, ask, own.event, budgets)
+            charged(opened, ask, own.event, home.budgets)
             message.content = RecordDict({name: each for name, each in message.content.items() if name != TERMS})
             told = 0.0
             try:
@@ -105,11 +108,14 @@ def answer_in_private(
                     key: value for record in reply.content.metric_records.values() for key, value in record.items()
                 }
                 told = 2 * own.share(found) - 1
-            except FAULTS as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 log.error("round %d: the answer sent is that of half right: %s", terms.round, error, exc_info=error)
-            payload = own.channel.messages(np.array([[told]]), Fresh(cryptographic_generator(), 1))
-            frame = wire.messages_frame(terms.id, terms.round, SELF, payload, 1, own.mechanism)
-            opened.store(ask, frame)
+            with unmoved_by_app():
+                payload = own.channel.messages(np.array([[told]]), Fresh(cryptographic_generator(), 1))
+                frame = wire.messages_frame(terms.id, terms.round, SELF, payload, 1, own.mechanism)
+                opened.store(ask, frame)
         return reply_of(frame, {CHARGED: opened.asked(ask.study)})
 
 
@@ -120,10 +126,15 @@ def evaluation_terms(own: PrivateEvaluation, round: int, run: str, model: str) -
 
 def found_in_private(
     own: PrivateEvaluation, terms: Terms, nodes: Collection[int], replies: Iterable[Message]
-) -> dict[str, float]:
-    """What the nodes' answers come to, as metrics: accuracy, its error and interval, how many answered and were not."""
+) -> tuple[dict[str, float], dict[int, int]]:
+    """What the nodes' answers come to, as metrics: accuracy, its error and interval, how many answered and were not.
+
+    With it, by node, how often its ledger was charged for answers, as it says.
+    """
     reading = Reading(mechanism=own.mechanism, rule=Mean(), decoder="mean", seed=0)
     inbox = Inbox(reading, terms, 1, nodes)
     inbox.take(replies)
     told: dict[str, float] = {"answered": inbox.answered, "rejected": inbox.rejected.total()}
-    return told | (accuracy_found(own.mechanism, float(inbox.direction()[0]), inbox.answered) if inbox.first else {})
+    if inbox.first:
+        told |= accuracy_found(own.mechanism, float(inbox.direction()[0]), inbox.answered)
+    return told, inbox.charged

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from logging import getLogger
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
+from fedpriv.errors import LARGEST
 from fedpriv.flower._masks import MaskedRound
 from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, TOLD, Terms, check_answered
 from fedpriv.packed.symbols import packing_of
@@ -43,6 +43,11 @@ class Inbox:
         self._reading, self._terms, self._dimension, self._asked = reading, terms, dimension, frozenset(asked)
         self._rows: dict[int, NDArray[np.uint8]] = {}  # packed messages, by node
         self._told: dict[int, dict[str, Any]] = {}  # metrics, by node
+
+    @property
+    def nodes(self) -> Set[int]:
+        """Whose messages were taken."""
+        return self._rows.keys()
 
     @property
     def answered(self) -> int:
@@ -80,7 +85,7 @@ class Inbox:
         found: dict[str, float] = {}
         for name in names:
             told = [own.get(name) for own in self._told.values()]
-            if numbers := [float(each) for each in told if isinstance(each, int | float) and isfinite(each)]:
+            if numbers := [float(each) for each in told if isinstance(each, int | float) and abs(each) <= LARGEST]:
                 found[name] = float(np.mean(numbers))
         return found
 

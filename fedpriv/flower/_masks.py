@@ -9,6 +9,7 @@ checked, so a server that makes members up, or passes on keys of its own, is not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
@@ -85,6 +86,12 @@ class SumsOnly:
             about=sha256(b"fedpriv flower sum 1\0" + about).digest(), round=terms.round, threshold=self.fewest,
             hosted=dict.fromkeys(range(count), 1), colluding=self.colluding, neighbours=self.neighbours,
         )  # fmt: skip
+
+
+def check_sums(sums: object) -> None:
+    """Refuse, in an app's or a strategy's settings, sums that are given as something else, such as a number."""
+    if sums is not None and not isinstance(sums, SumsOnly):
+        raise FedprivError(f"sums must be SumsOnly, as in SumsOnly(fewest=16), got {sums!r}")
 
 
 def message_event(channel: Channel, sums: SumsOnly | None, dimension: int) -> Event:
@@ -218,6 +225,7 @@ class MaskedRound:
         self._terms, self._grid, self._timeout = terms, grid, timeout
         self._mechanism, self._dimension = mechanism, dimension
         self._sums = sums
+        self.rejected: Counter[str] = Counter()  # of what phases were answered by
         self._asked = list(messages)  # a round's messages, by the place of the member that each is for
         count, width = len(self._asked), vector.width_of(self._expected([]))
         hosted = dict.fromkeys(range(count), 1)
@@ -249,7 +257,9 @@ class MaskedRound:
         """The sum of the messages whose masked vectors were taken, opened by the members, and of how many it is."""
         survivors = list(self._session.survivors)
         self._exchanged("opening", dict.fromkeys(survivors, self._session.opening()), self._session.take_opened)
-        return vector.total_of(self._session.total(), len(survivors), self._mechanism), len(survivors)
+        opened = self._session.total()
+        self.rejected.update(each.reason for each in self._session.rejected)
+        return vector.total_of(opened, len(survivors), self._mechanism), len(survivors)
 
     def _expected(self, places: Sequence[int]) -> Expected:
         """What the masked vector of these members may be."""
@@ -273,6 +283,7 @@ class MaskedRound:
             try:
                 take(place, _body_of(reply))
             except Rejected as error:
+                self.rejected[error.reason] += 1
                 log.warning("round %d: %s of a node's part in the sum: %s", self._terms.round, phase, error)
         if waiting:
             log.warning("round %d: %s: %d nodes gave no answer", self._terms.round, phase, len(waiting))

@@ -25,17 +25,16 @@ from fedpriv._base.arrays import Vector
 from fedpriv.accounting.ledger import Budget
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
-from fedpriv.errors import FAULTS, FedprivError, one_of
+from fedpriv.errors import FedprivError, one_of
 from fedpriv.flower._evaluating import PrivateEvaluation, answer_in_private
-from fedpriv.flower._ledger import Home, charged, check_budget, owner_budget
-from fedpriv.flower._masks import SUM, Seal, SumsOnly, member_of, message_event, model_digest
+from fedpriv.flower._ledger import MECHANISM, Home, charged, check_budget, full_path
+from fedpriv.flower._masks import SUM, Seal, SumsOnly, check_sums, member_of, message_event, model_digest
 from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
-from fedpriv.flower._vector import Layout, update_between
+from fedpriv.flower._vector import Layout, unmoved_by_app, update_between
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
 from fedpriv.randomness.cryptographic import cryptographic_generator
 
-MECHANISM = "fedpriv.mechanism"  # of the run's configuration
 REFUSED = 6  # Flower's code for a mod whose precondition failed
 SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
 OTHERWISE = "one ledger is of one node, which answers a round of a run once"
@@ -77,6 +76,9 @@ def private(
     words = {"errors": errors} | ({} if isinstance(evaluate, PrivateEvaluation) else {"evaluate": evaluate})
     one_of(("public",), **{name: word for name, word in words.items() if word is not None})
     check_budget(budget)
+    check_sums(sums)
+    if ledger is not None:
+        full_path("ledger", ledger)
     own = Settings(
         channel=None if channel is None else channel_of(channel), ledger=ledger, budget=budget, evaluate=evaluate,
         metrics=names_from("metrics", metrics), frozen=names_from("frozen", frozen), errors=errors,
@@ -120,10 +122,10 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
     if not message.has_content():
         raise FedprivError("the server's message holds nothing")
     content = message.content
+    home = Home.of(own.ledger, own.budget, context.node_config, context.run_config)
     terms, channel = Terms.of(content), _channel(own, context.run_config)
     if terms.channel != (here := channel_words(channel)):
         raise FedprivError(f"the server aggregates {terms.channel}, and this app's clients send {here}")
-    home = Home.of(own.ledger, context.node_config, context.run_config)
     member = member_of(own.sums, terms, content, context, home.folder)
     if member is not None and not member.trains:
         return member.answered()
@@ -139,17 +141,17 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
     if left := layout.left_out(model):
         tell_once(f"these arrays stay as the server sends them: {', '.join(left)}")
     seal = None if member is None else member.sealing(model_digest(model))
-    budgets = [own.budget, owner_budget(context.node_config)]
     event = message_event(channel, own.sums, layout.dimension)
     ask = Ask.of(terms.identity, terms.round, SELF, *_parts(message, context), run=terms.run)
     with opened_ledger(home.folder, home.place) as ledger:
         told: Metrics = {}
         if (frame := ledger.stored(ask, OTHERWISE)) is None:
-            charged(ledger, ask, event, [each for each in budgets if each is not None])
+            charged(ledger, ask, event, home.budgets)
             message.content = RecordDict({name: record for name, record in content.items() if name not in (TERMS, SUM)})
             update, told = _trained(own, terms, channel, layout, sent, lambda: call_next(message, context))
-            frame = _drawn(channel, terms, layout.dimension, update, seal)
-            ledger.store(ask, frame)
+            with unmoved_by_app():
+                frame = _drawn(channel, terms, layout.dimension, update, seal)
+                ledger.store(ask, frame)
         return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
 
 
@@ -178,27 +180,27 @@ def _trained(
     own: Settings, terms: Terms, channel: Channel, layout: Layout, sent: Vector, train: Callable[[], Message]
 ) -> tuple[NDArray[np.float32], Metrics]:
     """The update that an app's training comes to, as a row, and its metrics that may leave; 0 where it has none."""
-    nothing = np.zeros((1, layout.dimension), np.float32)
+    allowed: Metrics = {}
     try:
         reply = train()
         if reply.has_error() and own.errors == "public":
             raise Passed(reply)
-        returned = _model(reply, terms)
-        update = update_between(sent, layout.vector(returned))
-        if not channel.bounded(update).finite.all():
-            raise FedprivError("the update is not finite, or too large for its norm to be")
-    except Passed:
+        if not reply.has_error():  # metrics leave whatever the arrays are
+            allowed = {key: value for record in reply.content.metric_records.values()
+                       for key, value in record.items() if key in own.metrics}  # fmt: skip
+        with unmoved_by_app():
+            update = update_between(sent, layout.vector(_model(reply, terms)))
+            if not channel.bounded(update).finite.all():
+                raise FedprivError("the update is not finite, or too large for its norm to be")
+        if others := [name for name in reply.content if name != terms.model]:
+            tell_once(f"of the app's answers, records {', '.join(others)} stay here, but for metrics {list(allowed)}")
+    except (Passed, KeyboardInterrupt):
         raise
-    except FAULTS as error:
+    except BaseException as error:  # asyncio's and Rust's are no Exception
         if own.errors == "public" and not isinstance(error, FedprivError):
             raise
         log.error("round %d: an update of 0 is sent, for the app gave none: %s", terms.round, error, exc_info=error)
-        return nothing, {}
-    others = [name for name in reply.content if name != terms.model]
-    allowed = {key: value for record in reply.content.metric_records.values()
-               for key, value in record.items() if key in own.metrics}  # fmt: skip
-    if others:
-        tell_once(f"of the app's answers, records {', '.join(others)} stay here, but for metrics {list(allowed)}")
+        return np.zeros((1, layout.dimension), np.float32), allowed
     return update, allowed
 
 
@@ -216,7 +218,12 @@ def _model(reply: Message, terms: Terms) -> Any:
 
 def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.float32], seal: Seal | None) -> bytes:
     """The bytes of one message of an update through a channel, masked by `seal`: noise that nobody can draw again."""
-    payload = channel.messages(update, Fresh(cryptographic_generator(), 1))
+    noise = Fresh(cryptographic_generator(), 1)
+    try:
+        payload = channel.messages(update, noise)
+    except Exception as error:  # of this update alone, or it happens again
+        log.error("round %d: an update of 0 is sent, for the app's cannot be: %s", terms.round, error, exc_info=error)
+        payload = channel.messages(np.zeros_like(update), noise)
     if seal is not None:
         return seal(payload, dimension, channel.mechanism)
     return wire.messages_frame(terms.id, terms.round, SELF, payload, dimension, channel.mechanism)

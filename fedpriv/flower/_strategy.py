@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from logging import getLogger
 from secrets import token_hex
 from typing import Any, cast
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -20,12 +22,13 @@ from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget, Ledger
 from fedpriv.aggregation import Mean, Rule
 from fedpriv.curves.compose import QUICK
-from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, probability, reason
+from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, limited, one_of, reason
+from fedpriv.flower._counts import Counts
 from fedpriv.flower._evaluating import PrivateEvaluation, evaluation_terms, found_in_private
 from fedpriv.flower._fitting import check_strategy, reading_by
 from fedpriv.flower._inbox import Inbox
 from fedpriv.flower._ledger import USUAL, check_budget
-from fedpriv.flower._masks import MaskedRound, SumsOnly, message_event
+from fedpriv.flower._masks import MaskedRound, SumsOnly, check_sums, message_event
 from fedpriv.flower._mod import Evaluate
 from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, rule_from
 from fedpriv.flower._vector import Layout
@@ -67,6 +70,7 @@ class Private(Strategy):
         if evaluate is not None and not isinstance(evaluate, PrivateEvaluation):
             one_of(("public",), evaluate=evaluate)
         check_strategy(strategy, Private)
+        check_sums(sums)
         self.strategy = strategy
         self.channel = channel_of(channel)
         self.reading = reading_by(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
@@ -79,19 +83,21 @@ class Private(Strategy):
             raise FedprivError(f"{own} looks at each message, and sums= shows none: rule='Mean' or 'MajorityVote'")
         message_event(self.channel, self.sums, 1)  # refused at once where nothing certifies such sums
         self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
-        probability(delta=self.delta)
-        self.ended = False  # by its budget
+        limited(least=0, below=1)(delta=self.delta)
         self._layout: Layout | None = None
         self._timeout = 3600.0  # seconds, of a masked sum's phases: Flower's own for a round
+        self._messages, self._answers = Counts(), Counts()  # to training, and to evaluation
+        self._taken: Counter[int] = Counter()  # messages of each node that are in a direction
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a run: nodes are asked anew, and what is told from now on is of this run."""
+        """Begin a run: nodes are asked anew, and what they gave in runs before goes on to be counted."""
         self._run, self._round, self._asked = token_hex(8), 0, cast(Asked | None, None)
-        self._times: Counter[int] = Counter()  # messages asked of each node
-        self._answers: Counter[int] = Counter()  # answers asked of each node
+        self._reached, self._heard = set[int](), set[int]()  # nodes that the round was asked of, and in its direction
         self._evaluating = cast(tuple[Terms, frozenset[int]] | None, None)  # the evaluation under way
-        self._charged = 0  # messages of the worst node, by asking or by its own ledger's word
+        self._messages.begin()
+        self._answers.begin()
+        self.ended = False  # by its budget
 
     def summary(self) -> None:
         """Say in the log what is aggregated and how, then what the strategy inside says of itself."""
@@ -108,7 +114,10 @@ class Private(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Flower's rounds as a new run, until they are over or the budget is: a Result with the model in any case."""
+        """Flower's rounds as a new run, until they are over or the budget is: a Result with the model in any case.
+
+        Budget and ε are of all runs of this object: a budget that is spent asks nobody, and the log says so.
+        """
         self._begin()
         self._timeout = timeout
 
@@ -132,17 +141,24 @@ class Private(Strategy):
         layout = Layout.of(arrays, self.frozen)
         if self._layout not in (None, layout):
             raise FedprivError("the model's arrays have other names or shapes than in the round before")
+        if not np.isfinite(layout.vector(arrays)).all():
+            raise FedprivError(
+                "the model holds numbers that are not finite, and no node would answer: begin with others"
+            )
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
-        nodes = frozenset(message.metadata.dst_node_id for message in messages)
+        nodes = self._messages.meet(messages, grid) | self._answers.meet(messages, grid)
         self._layout = layout
-        if self._past(nodes):
+        if server_round < self._round:
+            self._begin()
+        if server_round != self._round:
+            self._round, self._reached, self._heard = server_round, set(), set()
+        new = nodes - self._reached  # who is asked again gives the same answer
+        if self._past(new):
             log.warning("round %d: the budget of %s ends the run, with the model as it is", server_round, self.budget)
             self.ended = True
             return []
-        if server_round < self._round:
-            self._begin()
-        self._times.update(nodes if server_round != self._round else ())  # a round asked again gets the same answers
-        self._round = server_round
+        self._messages.times.update(new)
+        self._reached |= new
         terms = Terms(
             round=server_round, run=self._run, channel=channel_words(self.channel), names=layout.names,
             model=self._record,
@@ -167,13 +183,11 @@ class Private(Strategy):
             return None, None
         inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes, asked.masked)
         inbox.take(replies)
-        # A node that was started anew has another id and the same ledger; no honest one is charged twice every round.
-        said = min(max(inbox.charged.values(), default=0), 2 * server_round)
-        self._charged = max(self._charged, said, *self._times.values(), 0)
+        self._messages.believe(inbox.charged, server_round)
         arrays, metrics = self._stepped(server_round, inbox, asked.model, layout)
-        cost = self._cost(self._charged)
-        rejected = {f"rejected-{why}": count for why, count in sorted(inbox.rejected.items())}
-        told = {"answered": inbox.answered, "rejected": inbox.rejected.total(), **rejected, **cost}
+        counts = inbox.rejected + (Counter() if asked.masked is None else asked.masked.rejected)
+        rejected = {f"rejected-{why}": count for why, count in sorted(counts.items())}
+        told = {"answered": inbox.answered, "rejected": counts.total(), **rejected, **self._cost()}
         return arrays, MetricRecord({**metrics, **told})
 
     def configure_evaluate(
@@ -186,11 +200,12 @@ class Private(Strategy):
         messages = list(self.strategy.configure_evaluate(server_round, arrays, config, grid))
         if not isinstance(own := self.evaluate, PrivateEvaluation):
             return messages
-        nodes = frozenset(message.metadata.dst_node_id for message in messages)
+        self._layout = self._layout or Layout.of(arrays, self.frozen)
+        nodes = self._messages.meet(messages, grid) | self._answers.meet(messages, grid)
         if self._past(nodes, own.event):
             log.warning("round %d: the budget of %s pays for no evaluation", server_round, self.budget)
             return []
-        self._answers.update(nodes)
+        self._answers.times.update(nodes)
         terms = evaluation_terms(own, server_round, self._run, self._record)
         for message in messages:
             message.content[TERMS] = terms.record()
@@ -204,7 +219,9 @@ class Private(Strategy):
         if isinstance(own := self.evaluate, PrivateEvaluation):
             if self._evaluating is None:
                 return None
-            return MetricRecord({**found_in_private(own, *self._evaluating, replies), **self._cost(self._charged)})
+            found, charged = found_in_private(own, *self._evaluating, replies)
+            self._answers.believe(charged, server_round)
+            return MetricRecord({**found, **self._cost()})
         try:
             return self.strategy.aggregate_evaluate(server_round, replies)
         except FAULTS as error:
@@ -222,13 +239,16 @@ class Private(Strategy):
         assert self._layout is not None  # or nobody was asked
         return Course((message_event(self.channel, self.sums, self._layout.dimension),), self.delta)
 
-    def _cost(self, rounds: int) -> dict[str, float]:
-        """The certified ε at δ of so many messages of one node, from both sides, and their μ, as metrics."""
-        low, high = self._course.epsilon(rounds)
-        if isinstance(own := self.evaluate, PrivateEvaluation) and self._answers:
-            # of all that any node gave, whichever it is; that messages alone reach so much stays true
+    def _cost(self) -> dict[str, float]:
+        """The certified ε at δ of the worst node's messages and answers, from both sides, and their μ, as metrics.
+
+        At most: of all that any node was asked for or was charged, whichever it is. At least: of what was taken of one.
+        """
+        rounds = self._messages.worst
+        low, high = self._course.epsilon(max(self._taken.values(), default=0)).lower, self._course.epsilon(rounds).upper
+        if isinstance(own := self.evaluate, PrivateEvaluation) and self._answers.worst:
             [message] = self._course.events
-            answers = replace(own.event, rounds=max(self._answers.values()))
+            answers = replace(own.event, rounds=self._answers.worst)
             both = Account((replace(message, rounds=rounds), answers))
             found = both.epsilon(self.delta).bounds.upper, both.mu_between(UP_TO * self.delta, QUICK).upper
             return {"epsilon": float(found[0]), "epsilon-lower": low, "delta": self.delta, "mu": float(found[1])}
@@ -240,12 +260,11 @@ class Private(Strategy):
         if self.budget is None or not nodes or self._layout is None:
             return False
         event = message_event(self.channel, self.sums, self._layout.dimension)
-        most = max(self._times[node] for node in nodes)
+        most = max(self._messages.times[node] for node in nodes)
         try:
             ledger = Ledger((replace(event, rounds=most),), self.budget)
-            if isinstance(own := self.evaluate, PrivateEvaluation) and (
-                told := max(self._answers[node] for node in nodes)
-            ):
+            own = self.evaluate
+            if isinstance(own, PrivateEvaluation) and (told := max(self._answers.times[node] for node in nodes)):
                 ledger = ledger.add(replace(own.event, rounds=told))
             ledger.add(new or event)
         except BudgetExceeded:
@@ -255,7 +274,10 @@ class Private(Strategy):
     def _stepped(
         self, server_round: int, inbox: Inbox, model: ArrayRecord, layout: Layout
     ) -> tuple[ArrayRecord | None, dict[str, Any]]:
-        """The model after a round's direction, by the strategy inside, and its metrics; none of too few messages."""
+        """The model after a round's direction, by the strategy inside, and its metrics.
+
+        None of too few messages, and none that is not finite: the run goes on with the last one that is.
+        """
         if inbox.first is None:
             return None, {}
         try:
@@ -263,9 +285,15 @@ class Private(Strategy):
         except FedprivError as error:
             log.warning("round %d changes nothing: %s", server_round, error)
             return None, {}
+        self._taken.update(inbox.nodes - self._heard)
+        self._heard |= inbox.nodes
         weight = str(getattr(self.strategy, "weighted_by_key", "num-examples"))
         metrics = MetricRecord({**inbox.metrics(self.metrics), weight: 1.0})
-        one = inbox.first
+        one = copy(inbox.first)  # whose content stays as it came
         one.content = RecordDict({self._record: layout.moved(model, direction), "metrics": metrics})
         arrays, found = self.strategy.aggregate_train(server_round, [one])
-        return None if arrays is None else layout.restored(model, arrays), dict(found or {})
+        moved = None if arrays is None else layout.restored(model, arrays)
+        if moved is not None and not np.isfinite(layout.vector(moved)).all():
+            log.warning("round %d changes nothing: its model, by %s, is not finite", server_round, self.strategy)
+            moved = None
+        return moved, dict(found or {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -78,7 +79,10 @@ def channel_of(given: ChannelLike) -> Channel:
     """
     if isinstance(given, Channel):
         return given
-    return Channel.of("clip", MECHANISMS.made(*kind_and_settings(given)) if isinstance(given, str) else given)
+    found = MECHANISMS.made(*kind_and_settings(given)) if isinstance(given, str) else given
+    if isinstance(found, type) or not hasattr(found, "effects"):
+        raise FedprivError(f"a mechanism, its words or a Channel must be given, got {str(given)[:80]}")
+    return Channel.of("clip", found)
 
 
 def channel_words(channel: Channel) -> str:
@@ -87,7 +91,7 @@ def channel_words(channel: Channel) -> str:
     >>> channel_words(channel_of("StochasticSign clip=1 scale=2"))
     "Norm StochasticSign {'clip': 1.0, 'scale': 2.0, 'peak': 1.0}"
     """
-    own = {name: float(value) if isinstance(value, int) else value
+    own = {name: float(value) if isinstance(value, Real) else value
            for name, value in settings_of(channel.mechanism).items()}  # fmt: skip
     return f"{type(channel.bound).__name__} {kind_of(channel.mechanism)} {own}"
 
@@ -98,7 +102,10 @@ def rule_from(given: Rule | str) -> Rule:
     >>> rule_from("TrimmedMean dropped=2")
     TrimmedMean(dropped=2)
     """
-    return rule_of(*kind_and_settings(given), RULES) if isinstance(given, str) else given
+    found = rule_of(*kind_and_settings(given), RULES) if isinstance(given, str) else given
+    if isinstance(found, type) or not hasattr(found, "needs_rows"):
+        raise FedprivError(f"rule must be a rule or its words, as in 'TrimmedMean dropped=2', got {str(given)[:80]}")
+    return found
 
 
 def reply_of(frame: bytes, told: dict[str, Any]) -> RecordDict:
@@ -116,6 +123,6 @@ def check_answered(reply: Message) -> None:
 
 def names_from(name: str, given: Collection[str]) -> tuple[str, ...]:
     """A collection of names as a tuple; a single word is refused, for it would be taken letter by letter."""
-    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+    if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(each, str) for each in given):
         raise FedprivError(f"{name} must be a collection of names, such as ('{given}',), got {given!r}")
     return tuple(given)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
@@ -89,8 +91,16 @@ class Layout:
 
 def update_between(sent: Vector, returned: Vector) -> NDArray[np.float32]:
     """A client's update as a row: what it returned less what it was sent; what is too large for a float32 is ∞."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return np.asarray((returned - sent).astype(np.float32))[None]
+
+
+@contextmanager
+def unmoved_by_app() -> Iterator[None]:
+    """A context in which a message is drawn as if the app had told numpy and Python to raise nothing."""
+    with np.errstate(all="ignore"), catch_warnings():
+        simplefilter("ignore")
+        yield
 
 
 def _is_real(name: str, array: Array) -> bool:

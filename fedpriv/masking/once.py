@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -85,9 +85,9 @@ class Marker:
 
 
 @contextmanager
-def locked_directory(folder: Path) -> Iterator[None]:
-    """A context in which a node's marks of masked sums are this process's alone; whoever else wants them waits."""
-    with opened_lock(folder, "session") as lock:
+def locked_directory(folder: Path, kept: str = "session") -> Iterator[None]:
+    """A context in which a node's marks, or another ledger, are this process's alone; whoever wants them waits."""
+    with opened_lock(folder, kept) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -103,4 +103,6 @@ def opened_lock(folder: Path, kept: str) -> Iterator[int]:
     try:
         yield found
     finally:
+        with suppress(OSError):  # a child that was forked meanwhile has the file too, and would keep the lock
+            fcntl.flock(found, fcntl.LOCK_UN)
         os.close(found)

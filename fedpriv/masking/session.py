@@ -143,8 +143,8 @@ class Session:
 
     def take_opened(self, member: int, content: bytes) -> None:
         """Phase 5: take a node's share of one secret of each of its wards, by which masks come off the sum."""
-        own = wards_of(self.roster, member, self.present)
         self._expect(member, self._survivors, self._opened)
+        own = wards_of(self.roster, member, self.present)
         _check_size(member, content, shamir.SHARE * len(own), f", where {len(own)} shares were asked")
         self._opened.add(member)
         for place, ward in enumerate(own):

@@ -73,7 +73,10 @@ class OwnLedger:
         self._folder, self._path = folder, folder / FILE
         self._charges: list[Charge] = []
         # A kill leaves behind half a line at the end, of a charge whose answer was not drawn. All else is refused.
-        content = self._path.read_bytes() if self._path.exists() else b""
+        try:
+            content = self._path.read_bytes() if self._path.exists() else b""
+        except OSError as error:
+            raise FedprivError(f"{self._path}: cannot be read ({error.strerror}): a ledger is a file") from None
         _, newline, rest = content.rpartition(b"\n")
         if not newline and (any((self._folder / ANSWERS).glob("*")) or not record_bytes(_head(place)).startswith(rest)):
             raise FedprivError(f"{self._path}: damaged ledger (its beginning is gone): nothing is released without it")
@@ -163,15 +166,23 @@ class OwnLedger:
 
 
 def read_charges(path: Path) -> tuple[list[int], list[Charge]]:
-    """The partition that a node's ledger file is of, as its last line on that says, and all charges in it."""
+    """The partition that a node's ledger file is of, as its last line on that says, and all charges in it.
+
+    Of a file that was begun and has no line, neither.
+    """
     try:
-        head, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        *whole, rest = path.read_text(encoding="utf-8").split("\n")
+        with suppress(ValueError):  # a line that lacks its end alone is a charge; half a line is a kill's
+            whole += [rest] if rest and json.loads(rest) else []
+        if not whole and not any((path.parent / ANSWERS).glob("*")):
+            return [], []  # killed as it was begun
+        head, *lines = map(json.loads, whole)
         if type(head["format"]) is not int or not OLDEST <= head["format"] <= FORMAT:
             raise FedprivError(f"format {head['format']!r}, where this version reads {OLDEST} to {FORMAT}")
         places = [head, *(line for line in lines if "place" in line)]
         charges = [Charge.of_line(line) for line in lines if "place" not in line]
         return [int(each) for each in places[-1]["place"]], charges
-    except (ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
         raise FedprivError(f"{path}: damaged ledger ({error}): nothing is released without it") from None
 
 

@@ -284,3 +284,31 @@ def test_an_event_that_is_none_of_this_accountants_is_refused() -> None:
 def test_strategies_that_adapt_the_clip_take_no_accountant() -> None:
     with pytest.raises(TypeError, match="accountant"):
         DifferentialPrivacyServerSideAdaptiveClipping(FedAvg(), 1.0, NODES, accountant=Accountant(delta=1e-5))  # type: ignore[call-arg]
+
+
+def test_of_two_accountants_on_one_file_the_second_is_refused_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "server.json"
+    first, second = (Accountant(delta=1e-5, file=file) for _ in range(2))
+    first.compose(event(), count=8)
+    with pytest.raises(FedprivError, match="was written by another accountant since"):
+        second.compose(event())
+    assert Accountant(delta=1e-5, file=file).num_releases == 8
+    first.compose(event())
+    file.unlink()
+    with pytest.raises(FedprivError, match="was written by another accountant since"):
+        first.compose(event())
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("server.json", "must be a full path"),
+        (5, "must be the name of a place"),
+        ("/no/such/server.json", "there is no directory '/no/such'"),
+        ("~nosuch/server.json", "Could not determine home directory"),
+    ],
+)
+def test_a_file_that_could_not_be_found_again_is_refused_as_it_is_named(file: Any, message: str) -> None:
+    with pytest.raises(FedprivError, match=message):
+        Accountant(delta=1e-5, file=file)
+    assert not Path("~").exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -26,6 +28,9 @@ from tests.flower_apps import Nodes, array_record, copied, flower_identity, soft
 
 __all__ = ["flower_identity"]
 SIGN = StochasticSign(clip=1, peak=0.25, scale=1)
+MECHANISMS = [
+    SIGN, Binomial(clip=1, peak=0.25, scale=1, trials=4), Ternary(clip=1, spread=4, scale=8), Gaussian(clip=1, noise=1),
+]  # fmt: skip
 Answer = Callable[[Message], RecordDict | Error | None]
 
 
@@ -55,6 +60,18 @@ def leaving(message: Message) -> RecordDict:
     raise SystemExit(3)
 
 
+def cancelled(message: Message) -> RecordDict:
+    raise asyncio.CancelledError
+
+
+class Panic(BaseException):
+    """What code in Rust raises."""
+
+
+def panicking(message: Message) -> RecordDict:
+    raise Panic("record 17")
+
+
 def with_arrays(**arrays: Any) -> RecordDict:
     return RecordDict({"arrays": array_record(**arrays)})
 
@@ -63,6 +80,9 @@ W, B = np.ones((64, 10), np.float32), np.ones(10, np.float32)
 UNUSABLE: dict[str, Answer] = {
     "raises": raising,
     "exits": leaving,
+    "ends as asyncio does": cancelled,
+    "ends as Rust does": panicking,
+    "answers with nothing": lambda _: None,
     "an error of its own": lambda _: Error(0, "record 17"),
     "no arrays": lambda _: RecordDict({"metrics": MetricRecord({"num-examples": 3})}),
     "another shape": lambda _: with_arrays(w=W[:, :2], b=B),
@@ -100,6 +120,48 @@ def shape_of(reply: Message) -> Any:
         (name, type(record), {key: len(own.data) if isinstance(own, Array) else own for key, own in record.items()})
         for name, record in reply.content.items()
     ]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda own: type(own).__name__)
+@pytest.mark.parametrize("size", [1e-45, 1e-38, 1e-20, 1.0, 1e19, 3e38])
+def test_an_app_that_has_numpy_and_python_raise_cannot_have_a_message_fail_by_its_numbers(
+    tmp_path: Path, mechanism: Any, size: float
+) -> None:
+    def answers(message: Message) -> RecordDict:
+        found = np.full((64, 10), size, np.float32)
+        warnings.simplefilter("error")
+        np.seterr(all="raise")
+        return with_arrays(w=found, b=B * 0)
+
+    app = ClientApp(mods=[private(mechanism, ledger=tmp_path)])
+    app.train()(lambda message, context: Message(answers(message), reply_to=message))
+    grid = Nodes(app, 1)
+    with np.errstate(), warnings.catch_warnings():
+        [sent] = Private(flower.FedAvg(min_available_nodes=1, min_train_nodes=1), mechanism).configure_train(
+            1, softmax_model(), ConfigRecord(), grid)  # type: ignore[arg-type]  # fmt: skip
+        reply = grid.answered(copied(sent))
+    assert not reply.has_error()
+
+
+def test_metrics_that_may_leave_do_so_whatever_the_update_is(tmp_path: Path) -> None:
+    def answers(message: Message) -> RecordDict:
+        return RecordDict({"arrays": array_record(w=W * np.nan, b=B), "metrics": MetricRecord({"steps": 4})})
+
+    grid, _ = one_round(app_that(answers, ledger=tmp_path, metrics=["steps"]))
+    assert dict(grid.replies[0].content["fedpriv.told"]) == {"steps": 4, "charged": 1}
+
+
+def test_a_fault_in_drawing_sends_a_message_of_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Channel.messages
+
+    def failing(self: Channel, updates: Any, noise: Any) -> Any:
+        if np.any(updates):
+            raise FloatingPointError("of this update")
+        return drawn(self, updates, noise)
+
+    monkeypatch.setattr(Channel, "messages", failing)
+    _, told = one_round(app_that(lambda _: with_arrays(w=W, b=B), ledger=tmp_path))
+    assert told["answered"] == 3
 
 
 def test_the_largest_update_that_floats_hold_is_sent_like_any_other(tmp_path: Path) -> None:
@@ -357,10 +419,25 @@ def test_strategies_of_another_privacy_and_two_in_one_another_are_refused() -> N
         (lambda: Private(FedAvg(), SIGN, rule="Medan"), "did you mean 'Median'"),
         (lambda: Private(FedAvg(), SIGN, rule="FlTrust root=100"), "needs an update of the server's own"),
         (lambda: Private(FedAvg(), SIGN, budget=8.0), "budget must be a Budget"),
-        (lambda: Private(FedAvg(), SIGN, delta=2.0), "delta must be between 0 and 1"),
+        (lambda: Private(FedAvg(), SIGN, delta=2.0), "delta must be at least 0 and below 1"),
         (lambda: Private(FedAvg(), SIGN, evaluate="all"), "evaluate '.*' is unknown"),
         (lambda: Private(FedAvg(), SIGN, metrics="loss"), "metrics must be a collection of names"),
         (lambda: Private(FedAvg(), NoisySign(clip=1, noise=1)), "rule='MajorityVote'"),
+        (lambda: private(5), "a mechanism, its words or a Channel must be given, got 5"),
+        (lambda: private(StochasticSign), "a mechanism, its words or a Channel must be given, got <class"),
+        (lambda: Private(FedAvg(), None), "a mechanism, its words or a Channel must be given, got None"),
+        (lambda: Private(FedAvg(), SIGN, rule=5), "rule must be a rule or its words"),
+        (lambda: Private(FedAvg(), SIGN, rule=Mean), "rule must be a rule or its words"),
+        (lambda: Private(FedAvg(), SIGN, delta=1), "delta must be at least 0 and below 1"),
+        (lambda: private(SIGN, sums=16), r"sums must be SumsOnly, as in SumsOnly\(fewest=16\), got 16"),
+        (lambda: Private(FedAvg(), SIGN, sums=16), "sums must be SumsOnly"),
+        (lambda: private(SIGN, frozen=5), "frozen must be a collection of names"),
+        (lambda: Private(FedAvg(), SIGN, metrics=None), "metrics must be a collection of names"),
+        (lambda: private(SIGN, ledger=5), "ledger must be the name of a place"),
+        (lambda: private(SIGN, ledger=""), "ledger must be the name of a place"),
+        (lambda: private(SIGN, ledger="/a\0b"), "ledger must be the name of a place"),
+        (lambda: private(SIGN, ledger="here"), "must be a full path"),
+        (lambda: private(SIGN, ledger="~nosuch/x"), "Could not determine home directory"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_where_they_are_written(
@@ -374,10 +451,16 @@ def test_settings_that_cannot_be_meant_are_refused_where_they_are_written(
     ("settings", "node", "message"),
     [
         ({}, {}, "no ledger"),
-        ({"ledger": "here"}, {}, "must be a full path"),
+        ({}, {"fedpriv.ledger": "here"}, "must be a full path"),
         ({"ledger": "/proc/none"}, {}, "cannot be kept there"),
         ({"ledger": "/tmp/none"}, {"partition-id": "one"}, "partition-id must be a whole number"),
         ({"ledger": "/tmp/none"}, {"fedpriv.epsilon": -1.0}, "epsilon must be positive"),
+        ({"ledger": "/tmp/none"}, {"fedpriv.epsilson": 8.0}, "did you mean 'fedpriv.epsilon'"),
+        ({"ledger": "/tmp/none"}, {"fedpriv-epsilon": 8.0}, "'fedpriv-epsilon' is unknown here"),
+        ({"ledger": "/tmp/none"}, {"fedpriv.delta": 1e-5}, "fedpriv.delta without fedpriv.epsilon is no budget"),
+        ({"ledger": "/tmp/none"}, {"fedpriv.ledger": ""}, "ledger must be the name of a place"),
+        ({"ledger": "/tmp/none"}, {"fedpriv.ledger": False}, "ledger must be the name of a place"),
+        ({"ledger": "/tmp/none"}, {"fedpriv.ledger": "~nosuch/x"}, "Could not determine home directory"),
         ({"ledger": "/tmp/none", "frozen": ["nobody"]}, {}, "frozen names 'nobody'"),
     ],
 )
@@ -388,11 +471,6 @@ def test_a_node_that_cannot_account_for_itself_says_why_and_answers_nothing(
     grid.config = node
     Private(FedAvg(), SIGN).start(grid, softmax_model(), num_rounds=1)
     assert message in grid.replies[0].error.reason
-
-
-MECHANISMS = [
-    SIGN, Binomial(clip=1, peak=0.25, scale=1, trials=4), Ternary(clip=1, spread=4, scale=8), Gaussian(clip=1, noise=1),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda own: type(own).__name__)
@@ -444,3 +522,65 @@ def test_a_round_of_too_few_for_its_rule_changes_nothing(tmp_path: Path) -> None
     result = Private(FedAvg(), SIGN, rule="TrimmedMean dropped=2").start(grid, softmax_model(), num_rounds=1)
     assert result.arrays == softmax_model()
     assert result.train_metrics_clientapp[1]["answered"] == 3
+
+
+def test_a_model_that_is_not_finite_is_refused_before_anybody_is_asked() -> None:
+    with pytest.raises(FedprivError, match="the model holds numbers that are not finite"):
+        Private(FedAvg(), SIGN).start(Nodes(softmax_app()), array_record(w=W * np.nan, b=B), num_rounds=1)
+
+
+def test_a_round_whose_model_is_not_finite_changes_nothing_and_the_last_one_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = Nodes(softmax_app([private(SIGN, ledger=tmp_path)]), 2)
+    inner = flower.FedAvgM(server_learning_rate=1e38, server_momentum=0.9)
+    with np.errstate(all="ignore"):
+        result = Private(inner, SIGN).start(grid, softmax_model(), num_rounds=6)
+    assert all(np.isfinite(each.numpy()).all() for each in result.arrays.values())
+    assert "is not finite" in caplog.text
+    told = result.train_metrics_clientapp[6]
+    assert told["epsilon"] == pytest.approx(read_ledgers(tmp_path)["node-0"].epsilon(1e-5).upper, rel=1e-9)
+
+
+def test_epsilon_from_below_is_of_messages_that_were_taken_alone(tmp_path: Path) -> None:
+    grid = Nodes(lambda message, context: 1 / 0, 3)  # type: ignore[arg-type, return-value]
+    told = Private(FedAvg(), SIGN).start(grid, softmax_model(), num_rounds=2).train_metrics_clientapp[2]
+    assert told["epsilon-lower"] == 0 < told["epsilon"]
+    app = softmax_app([private(SIGN, ledger=tmp_path)])
+
+    def lying(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_config["partition-id"] == 1:
+            reply.content["fedpriv.told"] = MetricRecord({"charged": 10**9})
+        return reply
+
+    _, told = one_round(lying)
+    assert told["epsilon-lower"] <= read_ledgers(tmp_path)["node-0"].epsilon(1e-5).upper < told["epsilon"]
+
+
+def test_a_metric_too_large_for_a_mean_is_left_out_of_it(tmp_path: Path) -> None:
+    app = softmax_app([private(SIGN, ledger=tmp_path, metrics=["train_loss"])])
+
+    def lying(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_config["partition-id"] == 1:
+            reply.content["fedpriv.told"] = MetricRecord({"charged": 1, "train_loss": 1.7e308})
+        return reply
+
+    _, told = one_round(lying, metrics=["train_loss"])
+    assert told["train_loss"] == 0.5
+
+
+def test_replies_can_be_aggregated_twice(tmp_path: Path) -> None:
+    grid, strategy = Nodes(softmax_app([private(SIGN, ledger=tmp_path)]), 3), Private(FedAvg(), SIGN)
+    replies = list(grid.send_and_receive(strategy.configure_train(1, softmax_model(), ConfigRecord(), grid)))  # type: ignore[arg-type]
+    first, again = strategy.aggregate_train(1, replies), strategy.aggregate_train(1, replies)
+    assert first == again
+
+
+def test_numbers_of_numpys_are_words_alike(tmp_path: Path) -> None:
+    own = Binomial(clip=1, peak=0.25, scale=1, trials=4)
+    other = Binomial(clip=np.float64(1), peak=0.25, scale=1, trials=np.int64(4))
+    grid = Nodes(softmax_app([private(own, ledger=tmp_path)]), 2)
+    told = Private(FedAvg(), other).start(grid, softmax_model(), num_rounds=1).train_metrics_clientapp[1]
+    assert told["answered"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -393,3 +394,23 @@ def test_a_budget_counts_messages_in_sums(tmp_path: Path) -> None:
     rounds = len(result.train_metrics_clientapp)
     assert 1 <= rounds < 8
     assert result.train_metrics_clientapp[rounds]["epsilon"] <= 60
+
+
+@pytest.mark.parametrize("phase", ["keys", "shares", "opening"])
+def test_a_strangers_part_in_a_sum_of_few_neighbours_is_rejected_and_counted(tmp_path: Path, phase: str) -> None:
+    sums = SumsOnly(fewest=16, neighbours=4)
+
+    class WithStranger(Members):
+        def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+            sent = list(messages)
+            found = list(super().send_and_receive(sent, timeout=timeout))
+            if sent and phase_of(sent[0]) == phase:
+                found.append(copied(found[0]))
+                found[-1].__dict__["_metadata"] = deepcopy(found[0].metadata)
+                found[-1].metadata.__dict__["_src_node_id"] = 424242
+            return found
+
+    nodes = WithStranger(tmp_path, sums)
+    nodes.ids = list(range(1, 17))
+    told = run(nodes, sums=sums).train_metrics_clientapp[1]
+    assert (told["answered"], told["rejected"], told["rejected-sender"]) == (16, 1, 1)

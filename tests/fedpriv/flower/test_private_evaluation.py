@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
@@ -115,3 +115,37 @@ def test_a_count_of_right_ones_is_a_share_of_how_many() -> None:
     assert own.share({"right": 3, "count": 4}) == 0.75
     with pytest.raises(FedprivError, match="from 0 to 1"):
         own.share({"right": 5, "count": 4})
+    assert own.share({"right": 4 + 1e-7, "count": 4}) == 1  # an app's floats
+
+
+@pytest.mark.parametrize("named", [{"accuracy": 5}, {"of": 5}])
+def test_metrics_of_an_evaluation_are_named_in_words(named: Any) -> None:
+    with pytest.raises(FedprivError, match="names of metrics"):
+        PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=2), **named)
+
+
+def test_a_node_started_anew_under_another_id_is_counted_with_all_its_answers(tmp_path: Path) -> None:
+    small = StochasticSign(clip=1, peak=0.01, scale=20)
+    nodes = Nodes(softmax_app([private(small, ledger=tmp_path, evaluate=ASKED)]), 2)
+    strategy, model = Private(FedAvg(), small, evaluate=ASKED), softmax_model()
+    told: Any = None
+    for round in (1, 2, 3):
+        sent = strategy.configure_train(round, model, ConfigRecord(), nodes)  # type: ignore[arg-type]
+        arrays, _ = strategy.aggregate_train(round, nodes.send_and_receive(sent))
+        model = arrays or model
+        sent = strategy.configure_evaluate(round, model, ConfigRecord(), nodes)  # type: ignore[arg-type]
+        told = strategy.aggregate_evaluate(round, nodes.send_and_receive(sent))
+        nodes.ids = [each + 1000 for each in nodes.ids]
+    for ledger in read_ledgers(tmp_path).values():
+        assert told["epsilon"] == pytest.approx(ledger.epsilon(1e-5).upper, rel=1e-6)
+
+
+def test_an_evaluation_before_any_training_is_charged_and_told(tmp_path: Path) -> None:
+    nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path, evaluate=ASKED)]), 2)
+    strategy = Private(FedAvg(), SIGN, evaluate=ASKED, budget=Budget(8.0, 1e-5))
+    sent = strategy.configure_evaluate(1, softmax_model(), ConfigRecord(), nodes)  # type: ignore[arg-type]
+    told: Any = strategy.aggregate_evaluate(1, nodes.send_and_receive(sent))
+    assert (told["answered"], told["epsilon-lower"]) == (2, 0)
+    assert told["epsilon"] == pytest.approx(read_ledgers(tmp_path)["node-0"].epsilon(1e-5).upper, rel=1e-6)
+    low = Private(FedAvg(), SIGN, evaluate=ASKED, budget=Budget(0.1, 1e-5))
+    assert not list(low.configure_evaluate(1, softmax_model(), ConfigRecord(), nodes))  # type: ignore[arg-type]
