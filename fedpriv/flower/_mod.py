@@ -193,7 +193,8 @@ def _trained(
             if not channel.bounded(update).finite.all():
                 raise FedprivError("the update is not finite, or too large for its norm to be")
         if others := [name for name in reply.content if name != terms.model]:
-            tell_once(f"of the app's answers, records {', '.join(others)} stay here, but for metrics {list(allowed)}")
+            let_out = f", but for {', '.join(allowed)}" if allowed else ""
+            tell_once(f"these records of the app's answers stay on the node{let_out}: {', '.join(others)}")
     except (Passed, KeyboardInterrupt):
         raise
     except BaseException as error:  # asyncio's and Rust's are no Exception

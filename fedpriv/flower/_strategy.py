@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from logging import getLogger
+from math import inf
 from secrets import token_hex
 from typing import Any, cast
 
@@ -88,6 +89,7 @@ class Private(Strategy):
         self._timeout = 3600.0  # seconds, of a masked sum's phases: Flower's own for a round
         self._messages, self._answers = Counts(), Counts()  # to training, and to evaluation
         self._taken: Counter[int] = Counter()  # messages of each node that are in a direction
+        self._bare = False  # whether some node's update came in the clear
         self._begin()
 
     def _begin(self) -> None:
@@ -120,14 +122,11 @@ class Private(Strategy):
         """
         self._begin()
         self._timeout = timeout
-
-        def evaluated(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-            """What the app evaluates on the server; nothing in rounds that the budget left none of."""
-            return None if self.ended or evaluate_fn is None else evaluate_fn(server_round, arrays)
-
-        result = super().start(
-            grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluated if evaluate_fn else None
-        )
+        if self.evaluate is None and getattr(self.strategy, "fraction_evaluate", False):
+            log.warning("clients are not asked to evaluate: evaluate=PrivateEvaluation(…) on both sides asks, charged")
+        seen = evaluate_fn  # nothing in rounds that the budget left none of
+        seen = seen and (lambda number, arrays: None if self.ended or not evaluate_fn else evaluate_fn(number, arrays))
+        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, seen)
         result.arrays = result.arrays or initial_arrays
         return result
 
@@ -142,9 +141,7 @@ class Private(Strategy):
         if self._layout not in (None, layout):
             raise FedprivError("the model's arrays have other names or shapes than in the round before")
         if not np.isfinite(layout.vector(arrays)).all():
-            raise FedprivError(
-                "the model holds numbers that are not finite, and no node would answer: begin with others"
-            )
+            raise FedprivError("the model holds numbers that are not finite, and no node would answer to that")
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
         nodes = self._messages.meet(messages, grid) | self._answers.meet(messages, grid)
         self._layout = layout
@@ -184,6 +181,7 @@ class Private(Strategy):
         inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes, asked.masked)
         inbox.take(replies)
         self._messages.believe(inbox.charged, server_round)
+        self._bare = self._bare or inbox.rejected["unprotected"] > 0
         arrays, metrics = self._stepped(server_round, inbox, asked.model, layout)
         counts = inbox.rejected + (Counter() if asked.masked is None else asked.masked.rejected)
         rejected = {f"rejected-{why}": count for why, count in sorted(counts.items())}
@@ -250,10 +248,13 @@ class Private(Strategy):
             [message] = self._course.events
             answers = replace(own.event, rounds=self._answers.worst)
             both = Account((replace(message, rounds=rounds), answers))
-            found = both.epsilon(self.delta).bounds.upper, both.mu_between(UP_TO * self.delta, QUICK).upper
-            return {"epsilon": float(found[0]), "epsilon-lower": low, "delta": self.delta, "mu": float(found[1])}
-        mu = self._course.mu(rounds, self._course.tradeoff(rounds).upper)
-        return {"epsilon": high, "epsilon-lower": low, "delta": self.delta, "mu": mu.upper}
+            high = float(both.epsilon(self.delta).bounds.upper)
+            mu = float(both.mu_between(UP_TO * self.delta, QUICK).upper)
+        else:
+            mu = self._course.mu(rounds, self._course.tradeoff(rounds).upper).upper
+        if self._bare:  # the worst node is one that told everything
+            high = mu = inf
+        return {"epsilon": high, "epsilon-lower": low, "delta": self.delta, "mu": mu}
 
     def _past(self, nodes: Collection[int], new: Event | None = None) -> bool:
         """Whether one more message, or another event, of each of these nodes would take one of them past the budget."""

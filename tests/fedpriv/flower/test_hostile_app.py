@@ -209,6 +209,7 @@ def test_clients_without_the_mod_are_left_out_and_the_first_is_told_of_loudly(
     _, told = one_round(lambda message, context: (bare if context.node_config["partition-id"] < 2 else whole)(
         message, context), 5)  # fmt: skip
     assert (told["answered"], told["rejected-unprotected"]) == (3, 2)
+    assert told["epsilon"] == told["mu"] == float("inf")  # of the worst node, whose update came as it was
     [line] = [each for each in caplog.records if "lacks fedpriv.flower.private among its mods" in each.message]
     assert line.levelname == "ERROR"
 

@@ -113,9 +113,10 @@ def test_what_stays_with_the_server_and_what_stays_at_home_is_said_once(
     )
     told = [each.message for each in caplog.records if each.name == "fedpriv" and each.levelname == "WARNING"]
     assert told == [
+        "clients are not asked to evaluate: evaluate=PrivateEvaluation(…) on both sides asks, charged",
         "these arrays stay as the server sends them: conv.bias, norm.running_mean, norm.running_var, "
         "norm.num_batches_tracked",
-        "of the app's answers, records buffers, metrics stay here, but for metrics []",
+        "these records of the app's answers stay on the node: buffers, metrics",
     ]
 
 
