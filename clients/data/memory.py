@@ -147,6 +147,8 @@ def _stacked(data: Any) -> dict[str, Any]:
 
 def _array(values: Any, name: str) -> Stored:
     """Somebody's values as an array that nothing here can change: numpy's, a tensor's, a list's, an image's."""
+    if np.ma.isMaskedArray(values):
+        raise FedprivError(f"{name}: is a masked array, whose mask nothing here knows: fill it or leave records out")
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     try:

@@ -215,6 +215,33 @@ def test_a_nodes_ledger_is_charged_for_answers_and_a_question_asked_again_gets_t
         )
 
 
+def test_a_node_whose_labels_are_numbers_refuses_an_evaluation_before_its_charge(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "policy.toml").write_text(
+        'studies = "any"\nmechanisms = "any"\nbudget = { epsilon = 40.0, delta = 1e-5 }\n'
+        f'data = {{ kind = "Arrays", path = "{tmp_path}", labels = "numbers", held_out = 2 }}\n'
+    )
+    node = Node.of({"policy": str(tmp_path / "policy.toml"), "partition-id": 0, "num-partitions": 2})
+    said = set()
+    for y in (np.arange(12.0), np.ones(12)):
+        np.save(tmp_path / "y.npy", y.astype(np.float32))
+        with pytest.raises(Refused, match="labels here are numbers") as caught:
+            node.answer(text(), np.zeros(18, np.float32), 1, np.arange(20), evaluates=True)
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert not (tmp_path / "ledger" / "ledger.jsonl").exists() or not charges(tmp_path / "ledger")
+
+
+def test_an_answer_that_is_no_number_is_sent_as_nothing_right_or_wrong() -> None:
+    own = cohort.Cohort(prepared_study(study_file.parsed_study(text())))
+    model = np.zeros(18, np.float32)
+    own._share_right = lambda *_: np.nan  # type: ignore[method-assign]
+    nan = own.answers(model, 1, np.arange(20))
+    own._share_right = lambda *_: 0.0  # type: ignore[method-assign]
+    assert nan == own.answers(model, 1, np.arange(20))
+
+
 def test_an_honest_answer_decodes_to_what_was_answered() -> None:
     study = study_file.parsed_study(text())
     asking = Plan.of(study, 18).asking

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 import fedpriv as fp
 from clients.data.memory import pool_in_memory
 from clients.data.splits import divided_records, records_of
+from fedpriv._base.spelling import rounded_up
 from fedpriv.errors import FedprivError
+from simulations.report.run.figures import epsilon_figure
 from simulations.report.run.runs import Run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -155,6 +158,65 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(tmp_path: Path, monkey
     names = ("records.jsonl", "study.toml")
     assert all((tmp_path / "stopped" / name).read_bytes() == (whole.directory / name).read_bytes() for name in names)
     assert fp.report(whole.directory).is_file()
+
+
+def test_an_early_end_is_costed_as_all_rounds_and_answers_wherever_it_is_shown(tmp_path: Path) -> None:
+    overrides = {"run.rounds": 6, "evaluation.mechanism": {"kind": "RandomisedResponse", "levels": 1, "epsilon": 1.0},
+                 "privacy.mechanism.scale": 8.0, "clients.byzantine": 0}  # fmt: skip
+    given: dict[str, Any] = {"overrides": overrides, "quiet": True, "data": (X, Y)}
+    stopped = fp.run(STUDY, tmp_path / "stopped", on_round=lambda line: line["round"] == 2, **given)
+    whole = fp.run(STUDY, tmp_path / "whole", **given)
+    assert stopped.records.end is not None
+    assert (stopped.answers, stopped.releases) == (whole.answers, whole.releases) == (6, 6)
+    alpha = np.array([0.01, 0.05, 0.1])
+    found, planned = stopped.tradeoff(alpha), whole.tradeoff(alpha)
+    assert np.array_equal(found.lower, planned.lower)
+    assert np.array_equal(found.upper, 1 - alpha)
+    told = stopped.records.end["beta"]["0.01"]
+    assert told["lower"] == pytest.approx(found.lower[0], abs=1e-5)
+    drawn = epsilon_figure(stopped)
+    assert drawn is not None
+    assert rounded_up(stopped.records.end["epsilon"]["upper"]) in drawn[1]
+    assert "decided beforehand" in drawn[2]
+
+
+def test_what_releases_divide_by_does_not_come_of_the_data(tmp_path: Path) -> None:
+    release = {"kind": "DpSgd", "clip": 1.0, "noise": 1.0, "sampling": 0.5}
+    changes = {"privacy": {"mechanism": {"kind": "Plain"}, "release": release}, "clients.byzantine": 0, "run.rounds": 1}
+    given: dict[str, Any] = {"data": (X, Y), "clients": np.arange(300) // 10, "quiet": True}
+    with pytest.raises(FedprivError, match=r"clients\.records is missing: releases and the divisor") as caught:
+        fp.run(STUDY, tmp_path / "none", overrides=changes | {"clients.records": 1}, **given)
+    assert "\n" not in str(caught.value)
+    run = fp.run(STUDY, tmp_path / "run", overrides=changes | {"clients.records": 9}, **given)
+    assert "records = 9" in run.study
+
+
+class Remembers:
+    """A rule that keeps the directions so far."""
+
+    def __init__(self) -> None:
+        self.kept = 0.0
+
+    def __call__(self, matrix: Any, aid: Any = None) -> Any:
+        """The mean of all rows, with momentum."""
+        self.kept = 0.9 * self.kept + matrix.mean(axis=0)
+        return self.kept
+
+
+def test_a_killed_round_is_not_asked_again_with_another_model_or_code(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Remembers(), "attack": Shrinks(3.0)}
+
+    saved = tmp_path / "saved"  # what a kill in round 6 leaves
+    overrides = {"run.rounds": 8, "run.checkpoint_every": 3}
+
+    def keep(line: Any) -> bool:
+        if line["round"] == 5:
+            copytree(tmp_path / "run", saved)
+        return False
+
+    fp.run(STUDY, tmp_path / "run", overrides=overrides, quiet=True, on_round=keep, **given)
+    with pytest.raises(FedprivError, match="round 5 has asked for messages already"):
+        fp.resume(saved, quiet=True, **given)
 
 
 def test_what_nothing_tells_from_others_is_said_at_the_start_and_refused_at_the_end(
