@@ -57,7 +57,9 @@ class Totals:
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
         self.evaluated = line.get("evaluated") or self.evaluated
-        figures = line["accuracy"], line.get("r2"), (line.get("evaluated") or {}).get("low")
+        held_out = any(own is not None for own in (self.accuracy, self.r2))  # which go before answers
+        low = None if held_out else (line.get("evaluated") or {}).get("low")
+        figures = line["accuracy"], line.get("r2"), low
         if (figure := next((own for own in figures if own is not None), None)) is not None:
             better = self.best is None or figure > self.best
             self.best, self.since = (figure, 0) if better else (self.best, self.since + 1)

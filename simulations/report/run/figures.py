@@ -167,6 +167,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
     below, above = run.tradeoff(alpha, ROUGH)
     mu, proven = gaussian_beside(run.account, below, alpha)
+    shown = rounded_up(mu) if proven else short_number(mu, 4)
     figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
     axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", fontsize=8, color=MUTED,
@@ -176,7 +177,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     axes.plot(alpha, Tradeoff.gaussian(mu)(alpha), color=RED, lw=1.4, ls=(0, (4, 2)), clip_on=False, zorder=3)
     key = [
         ("certified: no attack gets below", BLUE), ("shaded: as far as explicit data reach", BLUE),
-        (f"dashed: Gaussian, μ = {mu:.4g},", RED),
+        (f"dashed: Gaussian, μ = {shown},", RED),
         ("below the certified by proof" if proven else "drawn to meet it at α = β", RED),
     ]  # fmt: skip
     for place, (text, colour) in enumerate(key):
@@ -186,7 +187,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     meets = float(np.interp(0.0, alpha - below, alpha))
     alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
     note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
-    return figure, alt + f" Beside it the Gaussian curve with μ = {mu:.4g}.", note
+    return figure, alt + f" Beside it the Gaussian curve with μ = {shown}.", note
 
 
 def beta_figure(run: Run) -> Drawn | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from fedpriv._base.files import path_given
 from fedpriv._base.loading import loaded_object
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account
@@ -22,7 +23,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.records import Line, Records, read_records, read_timings
 from server.directory import data_place
 from server.directory.results import REACHED, STOPPED, WAITED
-from server.progress.words import kind_alone
+from server.progress.words import kind_alone, measured_words
 from simulations.report.frames import data_frame
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Run:
 
     def __repr__(self) -> str:
         """A run in a line: its study, how it ended, what it learnt and gave away, where it lies."""
-        cost, accuracy = self.epsilon if self.private else None, self.accuracy
-        learnt = "" if accuracy is None else f", accuracy {accuracy:.3f}"
+        cost = self.epsilon if self.private else None
+        learnt = "" if None in self.measured.values() else f", {' '.join(measured_words(self.measured))}"
         given = f", ε ≤ {rounded_up(cost['upper'])} at δ = {short_number(self.header['delta'])}" if cost else ""
         return f"<Run {self.header['name']}: {self.ended}{learnt}{given}, {self.directory}>"
 
@@ -113,10 +114,12 @@ class Run:
     def frame(self) -> Any:
         """The run's rounds as a pandas DataFrame, a dict of columns where there is no pandas; "epsilon.upper", ….
 
-        Where seconds were kept they stand beside: "seconds", "parts.clients".
+        Where seconds were kept they stand beside: "seconds", "parts.clients". What no round has is no column.
         """
         lines = [{**each, **self.timings.get(each["round"], {})} for each in self.rounds]
-        return data_frame([{key: own for key, own in line.items() if key != "kind"} for line in lines])
+        return data_frame(
+            [{key: own for key, own in line.items() if key != "kind" and own is not None} for line in lines]
+        )
 
     def model(self, given: object = None) -> nn.Module:
         """What the run has learnt, a torch module in evaluation mode: from records as the study scales them to logits.
@@ -272,9 +275,9 @@ class Run:
         )
 
 
-def read_run(directory: str | Path) -> Run:
+def read_run(directory: str | os.PathLike[str]) -> Run:
     """Read the run of a directory, records and timings, for reports; an error in a line says what is wrong."""
-    place = Path(directory)
+    place = path_given(directory)
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"

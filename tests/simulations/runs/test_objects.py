@@ -10,6 +10,7 @@ from shutil import copytree
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,12 @@ from torch import Tensor, nn
 import fedpriv as fp
 from clients.data.memory import pool_in_memory
 from clients.data.splits import divided_records, records_of
+from fedpriv._base.digests import object_digest
 from fedpriv._base.spelling import rounded_up
 from fedpriv.errors import FedprivError
 from simulations.report.run.figures import epsilon_figure
 from simulations.report.run.runs import Run
+from simulations.runs.tracking import scalars_of
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = {
@@ -203,6 +206,52 @@ class Remembers:
         return self.kept
 
 
+def test_frames_and_words_are_data_and_ids_too(tmp_path: Path) -> None:
+    words = np.array([f"u{each % 20}" for each in range(300)], object)
+    frame, labels = pd.DataFrame(X), pd.Series(Y)
+    one = ran(tmp_path / "one", data=(frame, labels), clients=words)
+    other = ran(tmp_path / "other", clients=words.astype(str))
+    assert same(one, other)
+    with pytest.raises(FedprivError, match=r"data: must be \(x, y\).*got DataFrame"):
+        ran(tmp_path / "none", data=frame)
+
+
+def test_what_is_asked_of_a_run_wrongly_is_one_line(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    for ask in (lambda: run.tradeoff("a"), lambda: run.export(5), lambda: fp.read_run(None)):  # type: ignore[arg-type]
+        with pytest.raises(FedprivError, match=r"got '?(a|5|None)") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+    assert not run.frame().isna().all().any()
+
+
+def test_a_regression_is_exported_shown_and_tracked_by_its_r2(tmp_path: Path) -> None:
+    changes = {"training.loss": {"kind": "SquaredError"}, "clients.byzantine": 0}
+    study = {**STUDY, "data": {"kind": "Linear", "records": 300, "features": 4}}
+    run = fp.run(study, tmp_path / "run", overrides=changes, quiet=True)
+    assert run.model()(torch.zeros(2, 4)).shape == (2, 1)
+    assert run.export(tmp_path / "model.pt").is_file()
+    assert "R² " in repr(run)
+    assert "R²" in run._repr_html_()
+    assert "r2" in scalars_of(run.rounds[-1])
+
+
+SCALE = np.ones(3)
+
+
+def scaled(matrix: Any, aid: Any = None) -> Any:
+    """A rule that reads an array of its module."""
+    return matrix.mean(axis=0) * SCALE[0]
+
+
+def test_a_rule_that_reads_another_array_is_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ran(tmp_path / "run", rule=scaled)
+    monkeypatch.setitem(scaled.__globals__, "SCALE", np.full(3, -7.0))
+    with pytest.raises(FedprivError, match=r"was begun with rule= .*: another run's"):
+        fp.resume(run.directory, quiet=True, model=Net, data=(X, Y), rule=scaled, attack=Shrinks(3.0))
+    assert object_digest([1]) != object_digest([b"int 1"])
+
+
 def test_a_killed_round_is_not_asked_again_with_another_model_or_code(tmp_path: Path) -> None:
     given: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Remembers(), "attack": Shrinks(3.0)}
 
@@ -309,6 +358,11 @@ def test_ids_give_each_client_its_own_records(tmp_path: Path) -> None:
         ({"columns": ("a", "b")}, "data: columns are a Hugging Face data set's"),
         ({"clients": "who"}, "data: columns are a Hugging Face data set's"),
         ({"data": Pairs(), "clients": "who"}, "data: columns are a Hugging Face data set's"),
+        ({"data": (np.ma.masked_greater(X, 1), Y)}, "data: x: is a masked array"),
+        ({"on_round": 5}, "on_round is called with each round's line"),
+        ({"workers": -1}, "workers must be at least 1"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"cohorts": 0}, "cohorts must be at least 1"),
         ({"model": 3}, "model is a torch.nn.Module or what makes one"),
         ({"model": lambda: 3}, "it must make a torch.nn.Module, got a int"),
         ({"model": nn.Linear(5, 3)}, r"records of shape \(4,\) do not go through"),
