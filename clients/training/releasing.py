@@ -143,7 +143,7 @@ def _check_apart(net: Net, training: Training) -> None:
     if not np.array_equal(rows[1:], last, equal_nan=True):
         raise FedprivError(
             "training.model: a client's gradient depends on the clients before it: no ε would hold. A module must keep "
-            "nothing between calls but buffers, a loss or an optimiser nothing"
+            "nothing between calls but buffers, a loss or an optimiser nothing outside the object"
         )
 
 
@@ -160,5 +160,5 @@ def _check_alone(net: Net) -> None:
     if not np.array_equal(rows[1:], last):
         raise FedprivError(
             "training.model: the gradient of a record depends on the records before it: no ε would hold. A module must "
-            "keep nothing between calls but buffers, and a loss nothing"
+            "keep nothing between calls but buffers, and a loss nothing outside the object"
         )

@@ -46,7 +46,7 @@ class Journal:
         self._study = study
         self._path = directory / FILE
         self._charges: dict[Asked, list[Numbers | None]] = {}  # None: all whom the round asks
-        self._made: dict[int, str] = {}  # by round: what its messages are made of; "" where an earlier version asked
+        self._made: dict[Asked, str] = {}  # a digest of what decides the bits; "" where an earlier version asked
         self._counts = {asks: np.zeros(study.clients.count, np.int64) for asks in (False, True)}  # True: of answers
         known = self._path.exists()
         self._lines = Writer(self._path)
@@ -65,7 +65,7 @@ class Journal:
             for line in map(json.loads, lines):
                 own, asked = line["clients"], (int(line["round"]), str(line.get("model", "")))
                 self._count(asked, None if own is None else np.array(own, np.int64))
-                self._made.update({} if asked[1] else {asked[0]: str(line.get("made", ""))})
+                self._made[asked] = str(line.get("made", ""))
         except FedprivError:
             raise
         except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -74,23 +74,24 @@ class Journal:
     def charge(self, round: int, clients: Numbers, again: bool, model: str, evaluates: bool = False) -> None:
         """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more.
 
-        `model` is the digest of the one that they are asked with, or about where the round `evaluates`. Messages of a
-        round that has asked already are refused where they may not be the same bits under the same noise.
+        `model` is the digest of the one that they are asked with, or about where the round `evaluates`. What has asked
+        already is refused where it may not be the same bits under the same noise.
         """
-        told = {"model": model} if evaluates else {"made": f"{model}{self._maker}"}
-        model = model if evaluates else ""
-        if self.paid(round, model):
-            if evaluates or self._made.get(round) == told["made"]:
+        asked, made = (round, model if evaluates else ""), f"{model}{self._maker}"
+        if self.paid(*asked):
+            if self._made[asked] == made:
                 return
             raise FedprivError(
-                f"{self._path}: round {round} has asked for messages already, by another model, code, library or "
-                "device: others under the same noise would tell more than is charged. Begin another run (--out), or "
-                "with privacy.noise = 'cryptographic', which can be asked again"
+                f"{self._path}: round {round} has asked already, by another model, code, library or device: other "
+                "messages under the same noise would tell more than is charged. Begin another run (--out), or one with "
+                "privacy.noise = 'cryptographic', which can ask again"
             )
-        if not evaluates:
-            self._made[round] = told["made"]
-        self._lines.append({"round": round, "clients": clients.tolist() if again else None} | told, durable=True)
-        self._count((round, model), clients if again else None)
+        told = {"model": model} if evaluates else {}
+        own = clients if again or ":" in self._study.clients.participation.kind else None  # whose code may change
+        line = {"round": round, "clients": None if own is None else own.tolist(), **told, "made": made}
+        self._lines.append(line, durable=True)
+        self._made[asked] = made
+        self._count(asked, own)
 
     def paid(self, round: int, model: str = "") -> bool:
         """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""

@@ -93,7 +93,7 @@ def tracked_rounds(trackers: Sequence[Tracker], directory: Path) -> Iterator[OnR
 
 
 def scalars_of(line: Line) -> dict[str, float]:
-    """What a tracker is told of a round, by name: accuracy, R², loss, answers, ε and μ where looked at, bytes, refusals.
+    """What a tracker is told of a round, by name: accuracy, R², loss, answers, ε, μ where looked at, bytes, refusals.
 
     >>> scalars_of({"accuracy": 0.5, "loss": None, "epsilon": {"lower": 1.0, "upper": float("inf")}, "bytes_up": 8,
     ...             "answered": 2, "rejected": {"late": 1}, "failed": {}})

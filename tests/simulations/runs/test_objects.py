@@ -264,7 +264,7 @@ def test_a_killed_round_is_not_asked_again_with_another_model_or_code(tmp_path: 
         return False
 
     fp.run(STUDY, tmp_path / "run", overrides=overrides, quiet=True, on_round=keep, **given)
-    with pytest.raises(FedprivError, match="round 5 has asked for messages already"):
+    with pytest.raises(FedprivError, match="round 5 has asked already"):
         fp.resume(saved, quiet=True, **given)
 
 
