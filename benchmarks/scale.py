@@ -125,12 +125,12 @@ def bookkeeping(clients: int, dimension: int) -> dict[str, float]:
         place = Path(folder)
         journal = Journal(place, own, None)
         later = count(1)
-        charge = seconds(lambda: journal.charge(next(later), asked, again=False))
+        charge = seconds(lambda: journal.charge(next(later), asked, again=False, model=""))
         again = replace(own, privacy=replace(own.privacy, noise="cryptographic"))
         (place / "b").mkdir()
         fresh = Journal(place / "b", again, None)
         before = (place / "b" / "ledger.jsonl").stat().st_size
-        fresh.charge(1, asked, again=True)
+        fresh.charge(1, asked, again=True, model="")
         listed = (place / "b" / "ledger.jsonl").stat().st_size - before
         state = State(1, np.zeros(dimension), own.server.stepping.start(dimension), np.zeros((clients, 0)))
         save = seconds(lambda: checkpoint.save_checkpoint(place, state, own.id))

@@ -88,7 +88,7 @@ def _no_columns(columns: Columns | None, clients: Any) -> None:
 
 def _is_set(data: Any) -> bool:
     """Whether somebody's data are a data set with records by number, torch's or Hugging Face's, and no array."""
-    array = isinstance(data, list | tuple | Mapping | str | bytes) or hasattr(data, "dtype")
+    array = isinstance(data, list | tuple | Mapping | str | bytes) or hasattr(data, "dtype") or hasattr(data, "columns")
     return not array and hasattr(data, "__getitem__") and hasattr(data, "__len__")
 
 
@@ -147,6 +147,8 @@ def _stacked(data: Any) -> dict[str, Any]:
 
 def _array(values: Any, name: str) -> Stored:
     """Somebody's values as an array that nothing here can change: numpy's, a tensor's, a list's, an image's."""
+    if np.ma.isMaskedArray(values):
+        raise FedprivError(f"{name}: is a masked array, whose mask nothing here knows: fill it or leave records out")
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     try:
@@ -169,6 +171,8 @@ def _parted(count: int, held_out: Any) -> tuple[Numbers, Numbers]:
 
 def _numbered(ids: Stored, records: int) -> Numbers:
     """Ids of clients, one a record, as numbers from 0 on, in the ids' order."""
+    if ids.dtype == object and all(isinstance(each, str) for each in ids.flat):
+        ids = ids.astype(str)
     if ids.shape != (records,) or ids.dtype.kind not in "iuUSb":
         raise FedprivError(
             f"clients: ids are whole numbers or words, one for each of {records:,} records, got {ids.dtype} of "

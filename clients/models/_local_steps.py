@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 from torch import Tensor
 
@@ -17,7 +19,8 @@ class LocalSteps:
     def __init__(self, optimiser: Optimiser, pull: float) -> None:
         """`pull` is how much of the way come so far, in units of the learning rate, is taken off every gradient."""
         self.is_plain = optimiser == PLAIN and not pull  # gradients are added up as they are
-        self._optimiser, self._pull, self._memories = optimiser, pull, dict[int, Memory]()
+        self._optimiser, self._pull = optimiser, pull
+        self._own = dict[int, tuple[Optimiser, Memory]]()  # a copy for each client: none may keep anything of another
 
     def add(self, first: int, gradients: Tensor, total: Tensor) -> dict[int, str]:
         """Add what the clients from number `first` on make of their gradients to the rows of `total`; who failed, why.
@@ -30,9 +33,12 @@ class LocalSteps:
         failures: dict[int, str] = {}
         for row, (gradient, way) in enumerate(zip(gradients.numpy(), total.numpy(), strict=True), first):
             try:
-                memory = self._memories.get(row) or self._optimiser.start(len(way))
-                direction = gradient.astype(np.float64) - self._pull * way
-                self._memories[row], change = self._optimiser.step(memory, direction)
+                if row not in self._own:
+                    own = deepcopy(self._optimiser)
+                    self._own[row] = own, own.start(len(way))
+                own, memory = self._own[row]
+                memory, change = own.step(memory, gradient.astype(np.float64) - self._pull * way)
+                self._own[row] = own, memory
                 if np.shape(change) != way.shape:
                     raise ValueError(f"a change of shape {np.shape(change)} of {len(way)} weights")
                 way += np.asarray(change)

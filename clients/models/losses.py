@@ -6,6 +6,7 @@ loads torch until a loss is worked out.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
@@ -102,10 +103,14 @@ def is_shipped(loss: Loss) -> bool:
 
 
 def record_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
-    """Each record's loss (records,) of a model's outputs (records, width), for an engine; anything else is refused."""
+    """Each record's loss (records,) of a model's outputs (records, width), for an engine; anything else is refused.
+
+    A loss of one's own is copied for every call: what one keeps of a client's records must not reach another client.
+    """
     if outputs.ndim != 2 or len(outputs) != len(labels):
         raise FedprivError(f"the model gives outputs of shape {tuple(outputs.shape)} for {len(labels)} records")
-    found = loss(outputs[:, 0] if labels.is_floating_point() else outputs, labels)
+    own = loss if is_shipped(loss) else deepcopy(loss)
+    found = own(outputs[:, 0] if labels.is_floating_point() else outputs, labels)
     if (shape := getattr(found, "shape", None)) != labels.shape:
         got = f"a {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
         raise FedprivError(

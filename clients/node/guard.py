@@ -100,7 +100,9 @@ class Node:
             with own_ledger.opened_ledger(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
-                ask = Ask.of(identity_text(told), round, clients, *parts, run=run if anew else "")
+                ask = Ask.of(
+                    identity_text(study) + "\nevaluation" * evaluates, round, clients, *parts, run=run if anew else ""
+                )
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
                 events = self.policy.events(told, 1 if evaluates else weights.size, masked=masked)

@@ -139,15 +139,18 @@ class Policy:
         if (asking := study.evaluation) is not None:
             if self.mechanisms is not None and asking.mechanism.kind not in self.mechanisms:
                 raise Refused(f"evaluation: {asking.mechanism.kind} is not among this client's mechanisms")
-            if asking.held_out and self.data is not None:
+            if self.data is not None and asking.held_out:
                 raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
+            if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
+                raise Refused(
+                    "evaluation: an answer is the share of labels that are right, and labels here are numbers"
+                )
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
         if curated(study.privacy.trust):
             raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
-        clip = 0.0  # records that are kept are noised in their own cube
+        clip, private = 0.0, study.privacy.private_sum  # records that are kept are noised in their own cube
         if study.privacy.kept is None:
-            private = study.privacy.private_sum
             clip = float(study.privacy.drawn_by.clip if private is None else private.clip)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")

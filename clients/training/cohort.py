@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,9 +136,11 @@ class Cohort:
         told, failed = np.zeros((len(clients), 1)), Failures()
         for row, client in enumerate(clients.tolist()):
             try:
-                told[row] = self._share_right(weights, client)
+                share = self._share_right(weights, client)
             except FAULTS as error:
                 failed[row] = reason(error)
+            else:
+                told[row] = share if isfinite(share) else 0.0
         kept = np.arange(len(clients)) if self._answers else np.setdiff1d(np.arange(len(clients)), list(failed))
         who = clients[kept]
         noise = noise_of(self.source, answers_seed(self.study.run.seed, weights), round, who)

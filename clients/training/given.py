@@ -119,7 +119,7 @@ def _given_data(data: object, columns: Columns | None, clients: Any) -> tuple[di
     settings: dict[str, Any] = {PLACES["data"]: {"kind": f"{MODULE}:{name}"}}
     if pool.owners is not None:
         count = int(pool.owners.max()) + 1
-        settings |= {"clients.count": count, "clients.records": len(pool) // count, "clients.split": "natural"}
+        settings |= {"clients.count": count, "clients.split": "natural"}
     return settings, {name: type(type(data).__name__, (), {"load": lambda _: pool, "where": None})}
 
 

@@ -134,23 +134,23 @@ def check_release(study: Study, net: Net, division: Division) -> None:
 def _check_apart(net: Net, training: Training) -> None:
     """Refuse, for `check_release`, what of one's own lets a client's update depend on the clients before it."""
     x = np.random.default_rng(2).random((2, 2, *net.shape)).astype(np.float32)
-    y, weights = np.zeros((2, 2), net.label_type), net.initial()
+    y, weights = np.array([[0, 0], [0, 1]], net.label_type), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
     for some, out in ((slice(None), rows), (slice(1, None), last)):
-        batches = [(x[some], y[some])] * min(training.local_steps, 2)
+        batches = [(x[some], y[some])] * training.local_steps
         stepping, proximal = training.stepping, training.proximal
         net.updates(weights, batches, training.learning_rate, out, optimiser=stepping, proximal=proximal)
     if not np.array_equal(rows[1:], last, equal_nan=True):
         raise FedprivError(
             "training.model: a client's gradient depends on the clients before it: no ε would hold. A module must keep "
-            "nothing between calls but buffers, a loss or an optimiser nothing"
+            "nothing between calls but buffers, a loss or an optimiser nothing outside the object"
         )
 
 
 def _check_alone(net: Net) -> None:
     """Refuse, for `check_release`, a model whose gradient of one record fails or depends on records seen before."""
     x = np.stack([np.zeros(net.shape), np.random.default_rng(1).random(net.shape)]).astype(np.float32)
-    y, weights = np.zeros(2, net.label_type), net.initial()
+    y, weights = np.arange(2).astype(net.label_type), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
     net.gradients(weights, x[:, None], y[:, None], rows)
     for why in net.failures.values():
@@ -160,5 +160,5 @@ def _check_alone(net: Net) -> None:
     if not np.array_equal(rows[1:], last):
         raise FedprivError(
             "training.model: the gradient of a record depends on the records before it: no ε would hold. A module must "
-            "keep nothing between calls but buffers, and a loss nothing"
+            "keep nothing between calls but buffers, and a loss nothing outside the object"
         )

@@ -1,7 +1,7 @@
 """A digest of an object that somebody has in Python: of the code of its class, and of all values that it holds.
 
 Code is taken as it was compiled, so that comments, and where it stands, change nothing. What a function reads is
-followed: closures, defaults, and of its module's names those that it uses, if they are functions, classes or plain.
+followed: closures, defaults, and of its module's names, and of modules of one's own, all that it uses.
 What is installed, and what ships with Python or fedpriv, goes by its name.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dis import get_instructions
 from hashlib import blake2b
+from importlib.machinery import PathFinder
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -25,6 +27,7 @@ SAID_ELSEWHERE = {  # of what stands in a class: none of it says what the class 
 }  # fmt: skip
 SHIPPED = {*sys.stdlib_module_names, "fedpriv", "clients", "server", "simulations"} - {"__main__"}
 
+READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}  # instructions that look a name up in the module
 Seen = dict[int, tuple[int, Any]]  # by id: which one it was, and the object, so that no other is given its id
 
 
@@ -51,7 +54,9 @@ def object_digest(value: Any) -> str | None:
 
 def _parts(value: Any, seen: Seen) -> Iterator[bytes]:
     """All that tells a value from others, piece by piece; an object met before is named by its turn."""
-    if isinstance(value, SCALARS):
+    if type(value) is bytes:
+        yield from (b"bytes", value)
+    elif isinstance(value, SCALARS):
         yield f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
     elif id(value) in seen:
         yield f"again {seen[id(value)][0]}".encode()
@@ -59,7 +64,7 @@ def _parts(value: Any, seen: Seen) -> Iterator[bytes]:
         seen[id(value)] = len(seen), value
         yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
         for each in _inside(value):
-            yield from (each,) if type(each) is bytes else _parts(each, seen)
+            yield from _parts(each, seen)
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -75,13 +80,16 @@ def _inside(value: Any) -> Iterator[Any]:
             yield sorted(map(repr, value))
         case CodeType():
             yield from (value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_argcount)
-            yield from (value.co_kwonlyargcount, value.co_flags, value.co_consts)
+            yield from (value.co_kwonlyargcount, value.co_flags, value.co_exceptiontable, value.co_consts)
         case FunctionType() | BuiltinFunctionType() | type() | ModuleType() if _goes_by_name(value):
             yield f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', value.__name__)}".encode()
         case FunctionType():
             yield from (value.__code__, value.__defaults__, value.__kwdefaults__, value.__dict__)
             yield [each.cell_contents for each in value.__closure__ or () if each != type(each)()]
             yield dict(sorted(_read_names(value).items()))
+        case ModuleType():  # of one's own
+            own = {name: each for name, each in vars(value).items() if not name.startswith("__")}
+            yield dict(sorted(own.items()))
         case MethodType():
             yield from (value.__func__, value.__self__)
         case staticmethod() | classmethod():
@@ -107,14 +115,25 @@ def _goes_by_name(value: Any) -> bool:
 
 
 def _read_names(function: FunctionType) -> dict[str, Any]:
-    """What a function reads of its module's names: plain values, functions and classes; for `object_digest`."""
+    """What a function reads of its module's names, for `object_digest`; unknown where it imports what is one's own."""
     codes, names = [function.__code__], set[str]()
     for code in codes:
-        names |= set(code.co_names)
+        for each in get_instructions(code):
+            if each.opname == "IMPORT_NAME" and not _is_installed(str(each.argval)):
+                raise Unknown
+            names |= {str(each.argval)} if each.opname in READS else set()
         codes += [each for each in code.co_consts if isinstance(each, CodeType)]
-    kinds = (*SCALARS, FunctionType, type)
     here = function.__globals__
-    return {name: here[name] for name in names if name in here and isinstance(here[name], kinds)}
+    return {name: here[name] for name in names if name in here}
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a module that a function imports when it is called is Python's, fedpriv's or an installed one."""
+    first = name.partition(".")[0]
+    if first in SHIPPED:
+        return True
+    found = None if not first else PathFinder.find_spec(first)
+    return found is not None and "-packages" in (found.origin or "")
 
 
 def _reduced(value: Any) -> list[Any]:

@@ -6,6 +6,19 @@ import os
 import tempfile
 from pathlib import Path
 
+from fedpriv.errors import FedprivError
+
+
+def path_given(given: object) -> Path:
+    """The path that somebody gave for a run's file or directory, words or a path; an error of a line for other things.
+
+    >>> path_given("runs/few").name
+    'few'
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise FedprivError(f"a file or a directory is named by words or a path, got {given!r}"[:200])
+    return Path(given)
+
 
 def replace_file(target: Path, content: bytes | memoryview, mode: int | None = None) -> None:
     """Write a file at once and durably, as ledgers and checkpoints are: whatever goes wrong, the old one stays whole.

@@ -79,7 +79,10 @@ def checked_distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
 
 def error_rates(alpha: ArrayLike) -> Vector:
     """One rate of errors or several, checked: numbers between 0 and 1."""
-    levels = np.asarray(alpha, dtype=float)
+    try:
+        levels = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise FedprivError(f"alpha must be numbers between 0 and 1, got {alpha!r}"[:200]) from None
     if not np.all((levels >= 0) & (levels <= 1)):
         raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
     return levels

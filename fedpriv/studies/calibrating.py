@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
+from fedpriv._base.spelling import rounded_up
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import Event
 from fedpriv.channel import Channel
@@ -96,7 +97,9 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
             remedy = "a smaller aggregation.epsilon"
-        raise FedprivError(f"epsilon = {target:g} is promised, but these settings give {found:.6g}: {remedy}")
+        raise FedprivError(
+            f"epsilon = {target:g} is promised, but these settings give {rounded_up(found, 6)}: {remedy}"
+        )
     return study
 
 
@@ -176,7 +179,16 @@ def _check_promises(study: Study, dimension: int) -> None:
     if privacy.delta == 0 and first == inf:
         raise FedprivError(NEVER)
     if privacy.budget is not None and affordable_rounds(study, dimension) < 1:
-        raise FedprivError(f"budget = {privacy.budget:g} does not pay for one round, which costs {first:.6g}")
+        raise FedprivError(
+            f"budget = {privacy.budget:g} does not pay for one round, which costs {rounded_up(first, 6)}"
+        )
+    if privacy.budget is not None and study.evaluation is not None:
+        both = epsilon_after(study, dimension, 1, 1).upper
+        if not both <= privacy.budget:
+            raise FedprivError(
+                f"budget = {privacy.budget:g} pays for a message and not for an answer to [evaluation] beside it: "
+                f"both cost {rounded_up(both, 6)}"
+            )
     if curated(privacy.trust):
         curator_of(study).check(study.clients.most_asked, dimension)
     if (private := privacy.private_sum) is not None:

@@ -221,8 +221,9 @@ class Masking:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """When a run ends before its last round, by the accuracy on the server's held-out records alone.
+    """When a run ends before its last round, by the accuracy on the server's held-out records.
 
+    Where only clients' answers are to be looked at ([evaluation], public = false), by the accuracy they prove at least.
     Its ε stays that of all rounds planned: when it stopped tells of what was sent (docs/proofs/composition.md, 13).
     """
 

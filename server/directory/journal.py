@@ -1,21 +1,33 @@
 """The ledger of a run, on disk before anything is asked of anybody: a crash may waste budget, never hide a release.
 
 Each line is one round's charge. What a client has given away is counted from these lines alone. A round asked again
-draws the same noise from the same seed, and its messages are the same bits: it is one release. Noise that cannot be
-drawn again makes every time of asking another release.
+draws the same noise from the same seed, and its messages are the same bits: it is one release. It is refused where they
+may be others, by another model, code, library or device: two messages under one noise give away what nothing was
+charged for. Noise that cannot be drawn again makes every time of asking another release.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import secrets
+from functools import cached_property
+from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from clients.flower.code import code_identity
+from clients.models.devices import device_named
 from fedpriv._base.arrays import Numbers
+from fedpriv._base.digests import object_digest
+from fedpriv._base.loading import loaded_object
 from fedpriv.errors import FedprivError
+from fedpriv.given import MODULE
 from fedpriv.records import Writer
+from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
 from fedpriv.studies.study import Study
 
@@ -34,6 +46,7 @@ class Journal:
         self._study = study
         self._path = directory / FILE
         self._charges: dict[Asked, list[Numbers | None]] = {}  # None: all whom the round asks
+        self._made: dict[Asked, str] = {}  # a digest of what decides the bits; "" where an earlier version asked
         self._counts = {asks: np.zeros(study.clients.count, np.int64) for asks in (False, True)}  # True: of answers
         known = self._path.exists()
         self._lines = Writer(self._path)
@@ -52,21 +65,33 @@ class Journal:
             for line in map(json.loads, lines):
                 own, asked = line["clients"], (int(line["round"]), str(line.get("model", "")))
                 self._count(asked, None if own is None else np.array(own, np.int64))
+                self._made[asked] = str(line.get("made", ""))
         except FedprivError:
             raise
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error})") from None
 
-    def charge(self, round: int, clients: Numbers, again: bool, model: str = "") -> None:
+    def charge(self, round: int, clients: Numbers, again: bool, model: str, evaluates: bool = False) -> None:
         """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more.
 
-        `model` is the digest of the one that they are asked about in an evaluation; of messages there is none.
+        `model` is the digest of the one that they are asked with, or about where the round `evaluates`. What has asked
+        already is refused where it may not be the same bits under the same noise.
         """
-        if self.paid(round, model):
-            return
-        told = {"model": model} if model else {}
-        self._lines.append({"round": round, "clients": clients.tolist() if again else None} | told, durable=True)
-        self._count((round, model), clients if again else None)
+        asked, made = (round, model if evaluates else ""), f"{model}{self._maker}"
+        if self.paid(*asked):
+            if self._made[asked] == made:
+                return
+            raise FedprivError(
+                f"{self._path}: round {round} has asked already, by another model, code, library or device: other "
+                "messages under the same noise would tell more than is charged. Begin another run (--out), or one with "
+                "privacy.noise = 'cryptographic', which can ask again"
+            )
+        told = {"model": model} if evaluates else {}
+        own = clients if again or ":" in self._study.clients.participation.kind else None  # whose code may change
+        line = {"round": round, "clients": None if own is None else own.tolist(), **told, "made": made}
+        self._lines.append(line, durable=True)
+        self._made[asked] = made
+        self._count(asked, own)
 
     def paid(self, round: int, model: str = "") -> bool:
         """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""
@@ -95,6 +120,18 @@ class Journal:
         ]
         if lost:
             raise FedprivError(f"{self._path}: lacks round {lost[0]}, which was asked: the ledger was cut or replaced")
+
+    @cached_property
+    def _maker(self) -> str:
+        """A digest of all besides the model that decides a run's messages: own classes, our code, libraries, device."""
+        training = self._study.training
+        named = sorted(set(re.findall(r'\b(?:kind|path) = "([\w.]+:[\w.]+)"', study_file.study_text(self._study))))
+        own = [each if each.startswith(f"{MODULE}:") else object_digest(loaded_object(each)) for each in named]
+        if None in own:  # nothing tells its code from another
+            return secrets.token_hex(8)
+        libraries = [(name, version(name)) for name in ("torch", "numpy")]
+        words = repr((named, own, code_identity(), libraries, str(device_named(training.device))))
+        return blake2b(words.encode(), digest_size=8).hexdigest()
 
     def close(self) -> None:
         """Write no more into the run's ledger."""

@@ -31,7 +31,7 @@ class Totals:
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
     evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
-    best: float | None = None  # of these, the first that the run has, so far
+    best: float | None = None  # of these, the first that the run has, so far; of answers what they prove at least
     since: int = 0  # evaluated rounds since then
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
@@ -59,7 +59,9 @@ class Totals:
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
         self.evaluated = line.get("evaluated") or self.evaluated
-        figures = line["accuracy"], line.get("r2"), (line.get("evaluated") or {}).get("accuracy")
+        held_out = any(own is not None for own in (self.accuracy, self.r2))  # which go before answers
+        low = None if held_out else (line.get("evaluated") or {}).get("low")
+        figures = line["accuracy"], line.get("r2"), low
         if (figure := next((own for own in figures if own is not None), None)) is not None:
             better = self.best is None or figure > self.best
             self.best, self.since = (figure, 0) if better else (self.best, self.since + 1)

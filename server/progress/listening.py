@@ -33,6 +33,9 @@ def tell_round(on_round: OnRound, line: Mapping[str, Any], directory: Path) -> b
 def logged_rounds(on_round: OnRound | None, rounds: int) -> OnRound:
     """A run's listener that also logs each round under "fedpriv.rounds": a skipped one as a warning, others as info."""
 
+    if not (on_round is None or callable(on_round)):
+        raise FedprivError(f"on_round is called with each round's line: it must be a function, got {on_round!r}"[:200])
+
     def log_round(line: Line) -> object:
         """Log one round of a run, and tell whoever else listens."""
         words = f"round {line['round']}/{rounds}"

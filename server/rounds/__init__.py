@@ -199,11 +199,11 @@ class Rounds:
         round, evaluates = self.state.round + 1, plan is not self.plan
         inbox = Inbox(plan.study, plan.dimension, round, clients)
         weights = state.weights.astype(np.float32)
-        model = model_digest(weights) if evaluates else ""
+        model = model_digest(weights)
         for attempt in range(1 + self.study.server.retries):
-            if not (missing := inbox.missing).size or not self._affords(round, missing, model):
+            if not (missing := inbox.missing).size or not self._affords(round, missing, model if evaluates else ""):
                 break
-            self._journal.charge(round, missing, attempt > 0, model)
+            self._journal.charge(round, missing, attempt > 0, model, evaluates)
             settings = state.settings[missing] if plan.study.first_settings else None
             own = self.plan.text, self.study.server.timeout, settings, self._name, evaluates
             for answer in driver.ask(Task(round, weights, missing, *own)):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fedpriv._base.arrays import Vector
-from fedpriv._base.spelling import short_number
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account
 from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
@@ -54,7 +54,7 @@ def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
         mu, proven = gaussian_beside(account, beta, alpha)
         if proven or met > alpha[1]:  # else where they would meet is not known
             words = "below it by proof" if proven else "that meets it where α = β: no bound"
-            label = f"Gaussian, μ = {short_number(mu, 4)}, {words}"
+            label = f"Gaussian, μ = {rounded_up(mu) if proven else short_number(mu, 4)}, {words}"
             axes.plot(shown, Tradeoff.gaussian(mu)(shown), color=colour, lw=1.2, ls="--", label=label)
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(least, 1), ylim=(0, 1))
     axes.set(xscale="log") if least else axes.set(aspect="equal")

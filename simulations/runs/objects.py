@@ -19,12 +19,12 @@ from server.directory import STUDY
 
 
 @contextmanager
-def within_reach(given: Given, *, alone: bool, quiet: bool) -> Iterator[None]:
+def within_reach(given: Given, *, alone: bool) -> Iterator[None]:
     """While it lasts, a run's study finds what it was given: in this process, and in those that are started from it.
 
     What nothing tells from others is named on standard error, for no run can go on with it.
     """
-    if given.unknown and not quiet:
+    if given.unknown:
         named = ", ".join(f"{name}=" for name in given.unknown)
         print(f"fedpriv: nothing tells {named} from another object, so this run cannot be resumed", file=sys.stderr)
     with held_objects(given.objects):

@@ -12,7 +12,7 @@ from typing import Any
 from clients.data.memory import Columns
 from clients.training.given import given_objects
 from fedpriv._base.own_modules import look_for_modules
-from fedpriv.errors import FedprivError, one_of
+from fedpriv.errors import FedprivError, one_of, whole
 from fedpriv.studies import file as study_file
 from fedpriv.studies.file import Changes, changes_by_path
 from fedpriv.studies.study import Study
@@ -39,6 +39,7 @@ class Way:
     def __post_init__(self) -> None:
         """Refuse options of `fedpriv run` that do not go together: driver, Ray, SuperLink, workers."""
         one_of(DRIVERS, driver=self.driver)
+        whole(**{name: own for name in ("workers", "cohorts") if (own := getattr(self, name)) is not None})
         if self.ray is not None and self.driver != "direct":
             raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
         if self.superlink and (self.driver != "flower" or self.workers or self.cohorts):
@@ -109,7 +110,8 @@ def run(
 
     Objects take the place of what the study names: `model` a torch module or what makes one; `data` arrays (x, y) or
     (x, y, x_test, y_test), a dict of them, a torch or a Hugging Face data set (`columns` says which are features and
-    labels), `clients` the ids of those that the records belong to; `rule` and `attack` objects, classes or functions.
+    labels), `clients` the ids of those that the records belong to; `rule` an object, a class or a function; `attack` an
+    object or a class.
     The study is then named by their digests too, and `resume` takes them again. docs/python.md has all of it.
 
     From here on torch has one thread in this process. Ctrl-C leaves records that `resume` goes on from. A class of
@@ -127,9 +129,15 @@ def run(
         overrides, directory = directory, None
     way = Way(driver=driver, workers=workers, cohorts=cohorts)
     given = given_objects(model=model, data=data, rule=rule, attack=attack, clients=clients, columns=columns)
-    with within_reach(given, alone=way.alone, quiet=quiet):
+    with within_reach(given, alone=way.alone):
         changes = {**dict(changes_by_path(overrides)), **given.settings} if given.settings else overrides
         own = study_of(study, changes)
+        divides = own.privacy.release is not None or own.training.divisor == "expected"
+        if "clients.split" in given.settings and own.clients.records == 1 and divides:
+            raise FedprivError(
+                "clients.records is missing: releases and the divisor 'expected' divide by this number, which is "
+                "public and so must not come of data and clients=: overrides={'clients.records': …}"
+            )
         place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
         result = ran_result(own, place, made, way, quiet=quiet, on_round=on_round)
         return replace(read_run(_ended(result)), given=given.models)
@@ -164,7 +172,7 @@ def resume(
     way, place = Way(driver=driver, workers=workers, cohorts=cohorts), Path(directory)
     given = given_objects(model=model, data=data, rule=rule, attack=attack, clients=clients, columns=columns)
     check_given_again(place, given)
-    with within_reach(given, alone=way.alone, quiet=True):
+    with within_reach(given, alone=way.alone):
         result = ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet, on_round=on_round)
         return replace(read_run(_ended(result)), given=given.models)
 

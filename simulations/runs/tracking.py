@@ -93,13 +93,15 @@ def tracked_rounds(trackers: Sequence[Tracker], directory: Path) -> Iterator[OnR
 
 
 def scalars_of(line: Line) -> dict[str, float]:
-    """What a tracker is told of a round, by name: accuracy and loss where it was looked at, ε and μ, bytes, refusals.
+    """What a tracker is told of a round, by name: accuracy, R², loss, answers, ε, μ where looked at, bytes, refusals.
 
     >>> scalars_of({"accuracy": 0.5, "loss": None, "epsilon": {"lower": 1.0, "upper": float("inf")}, "bytes_up": 8,
     ...             "answered": 2, "rejected": {"late": 1}, "failed": {}})
     {'accuracy': 0.5, 'epsilon/lower': 1.0, 'bytes_up': 8, 'answered': 2, 'rejected': 1, 'failed': 0}
     """
-    found = {name: line[name] for name in ("accuracy", "loss") if line[name] is not None}
+    found = {name: line[name] for name in ("accuracy", "r2", "loss") if line.get(name) is not None}
+    asked = line.get("evaluated") or {}
+    found |= {f"evaluated/{name}": asked[name] for name in ("accuracy", "low", "high") if name in asked}
     for name in ("epsilon", "mu"):
         found |= {f"{name}/{side}": line[name][side] for side in ("lower", "upper") if line.get(name) is not None}
     found |= {name: line[name] for name in ("bytes_up", "answered")}

@@ -6,7 +6,7 @@ from html import escape
 
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.given import MODULE, bare_name
-from server.progress.words import bytes_words, kind_alone, mu_words, part_of_whole, share_words, unit_and_trust
+from server.progress.words import bytes_words, kind_alone, measured_words, mu_words, part_of_whole, unit_and_trust
 from simulations.report.run.runs import Run
 
 Rows = list[tuple[str, str]]
@@ -19,9 +19,10 @@ def card_rows(run: Run) -> Rows:
     if attack.startswith(f"{MODULE}:"):  # an object of Python: by its own name, without the digest
         attack = bare_name(attack).rpartition("_")[0]
     bad = f", {header['byzantine']:,} Byzantine ({attack})" if header["byzantine"] else ""
+    name, measured = measured_words(run.measured)
     rows = [
         ("what", f"{header['model']} of {header['dimension']:,} weights, {header['clients']:,} clients{bad}"),
-        ("accuracy", f"{share_words(run.accuracy)} of {header['test_examples']:,} records held out"),
+        (name, f"{measured} of {header['test_examples']:,} records held out"),
     ]
     if not run.private:
         rows.append(("privacy", "none: updates were sent as they are"))

@@ -127,7 +127,8 @@ def promise_sentences(run: Run) -> list[str]:
     if not run.private:
         return ["This run promises no privacy: updates were sent as they are."]
     if cost is None:
-        return ["Nothing was costed: what was released, if anything was, stands in the run's ledger only."]
+        why = "The records were cut short" if run.records.end is None else "Nothing was costed"
+        return [f"{why}: what was released, if anything was, stands in the run's ledger only."]
     said = [guarantee_sentence(release, run.header["delta"], cost["upper"], run.who)]
     if run.kept:
         published, example = epsilons_in_words(run.header["epsilons"])
@@ -152,12 +153,7 @@ def promise_sentences(run: Run) -> list[str]:
         said.append(
             f"Of those data the central limit theorem estimates ε = {cost['clt']:.4g}: asymptotic, and no bound."
         )
-    said += accuracy_sentences(run.header["test_examples"], run.header.get("evaluation"))
-    if run.records.end is None:
-        said.append(
-            "The records were cut short: what was released after the last of them stands in the run's ledger only."
-        )
-    return said
+    return said + accuracy_sentences(run.header["test_examples"], run.header.get("evaluation"))
 
 
 def mechanism_meanings(run: Run) -> dict[str, str]:

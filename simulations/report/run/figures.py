@@ -30,6 +30,8 @@ from simulations.report.run._traffic import bytes_sent, participation, seconds
 from simulations.report.run._votes_drawn import votes_figure
 from simulations.report.run.runs import Run
 
+BEFOREHAND = ", if a run were stopped there as decided beforehand"
+
 
 def run_pictures(run: Run) -> list[Picture]:
     """All pictures of a run's report that its records have something for, in the page's order."""
@@ -126,12 +128,15 @@ def epsilon_figure(run: Run) -> Drawn | None:
     if isfinite(clt[-1]):
         axes.plot(x, clt, color=RED, lw=1.4, ls=(0, (4, 2)), zorder=4)
         ends.append((x[-1], clt[-1], f"CLT {clt[-1]:.4g}\n{ASYMPTOTIC}", RED))
+    if run.early and run.epsilon is not None and isfinite(most := run.epsilon["upper"]):
+        axes.plot(x, [most] * len(x), color=BLUE, lw=1, ls=(0, (1, 2)))
+        ends.append((x[-1], most, f"at most {rounded_up(most)}\nof this run", BLUE))
     axes.set_title(f"ε at δ = {short_number(run.header['delta'])}")
     axes.set_ylim(bottom=0)
     over_rounds(axes, x)
     label_ends(axes, ends, size=8)
     said = " and ".join(words.replace("\n", ", ") for _, _, words, _ in ends)
-    note = "Between the two blue lines lies the truth."
+    note = "Between the two blue lines lies the truth" + (f"{BEFOREHAND}. Dotted: this run's ε" * run.early) + "."
     if isfinite(clt[-1]):
         note += " The dashed line is the estimate of the central limit theorem, asymptotic: it bounds nothing."
     return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
@@ -160,8 +165,9 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     if run.account is None:
         return None
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
-    below, above = run.account.tradeoff(alpha, ROUGH)
+    below, above = run.tradeoff(alpha, ROUGH)
     mu, proven = gaussian_beside(run.account, below, alpha)
+    shown = rounded_up(mu) if proven else short_number(mu, 4)
     figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
     axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", fontsize=8, color=MUTED,
@@ -171,7 +177,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     axes.plot(alpha, Tradeoff.gaussian(mu)(alpha), color=RED, lw=1.4, ls=(0, (4, 2)), clip_on=False, zorder=3)
     key = [
         ("certified: no attack gets below", BLUE), ("shaded: as far as explicit data reach", BLUE),
-        (f"dashed: Gaussian, μ = {mu:.4g},", RED),
+        (f"dashed: Gaussian, μ = {shown},", RED),
         ("below the certified by proof" if proven else "drawn to meet it at α = β", RED),
     ]  # fmt: skip
     for place, (text, colour) in enumerate(key):
@@ -181,7 +187,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     meets = float(np.interp(0.0, alpha - below, alpha))
     alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
     note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
-    return figure, alt + f" Beside it the Gaussian curve with μ = {mu:.4g}.", note
+    return figure, alt + f" Beside it the Gaussian curve with μ = {shown}.", note
 
 
 def beta_figure(run: Run) -> Drawn | None:
@@ -201,5 +207,5 @@ def beta_figure(run: Run) -> Drawn | None:
     over_rounds(axes, x)
     label_ends(axes, ends, size=8)
     said = "; ".join(words for _, _, words, _ in ends)
-    note = "Certified: no attacker finds more. Shaded: as far as explicit data reach."
+    note = f"Certified: no attacker finds more{BEFOREHAND * run.early}. Shaded: as far as explicit data reach."
     return figure, f"Share found by an attacker over {x[-1]} rounds, at the end at most {said}.", note

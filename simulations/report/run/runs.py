@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from fedpriv._base.files import path_given
 from fedpriv._base.loading import loaded_object
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import event_of
+from fedpriv.curves.compose import FINE
+from fedpriv.curves.pair import error_rates
 from fedpriv.errors import FedprivError
 from fedpriv.records import Line, Records, read_records, read_timings
 from server.directory import data_place
 from server.directory.results import REACHED, STOPPED, WAITED
-from server.progress.words import kind_alone
+from server.progress.words import kind_alone, measured_words
 from simulations.report.frames import data_frame
 
 if TYPE_CHECKING:
@@ -53,8 +56,8 @@ class Run:
 
     def __repr__(self) -> str:
         """A run in a line: its study, how it ended, what it learnt and gave away, where it lies."""
-        cost, accuracy = self.epsilon if self.private else None, self.accuracy
-        learnt = "" if accuracy is None else f", accuracy {accuracy:.3f}"
+        cost = self.epsilon if self.private else None
+        learnt = "" if None in self.measured.values() else f", {' '.join(measured_words(self.measured))}"
         given = f", ε ≤ {rounded_up(cost['upper'])} at δ = {short_number(self.header['delta'])}" if cost else ""
         return f"<Run {self.header['name']}: {self.ended}{learnt}{given}, {self.directory}>"
 
@@ -93,19 +96,30 @@ class Run:
         """μ of Gaussian differential privacy at the end of the run, from both sides, as recorded; None of old ones."""
         return self.spent("mu")
 
-    def tradeoff(self, alpha: ArrayLike) -> Band:
-        """How often an attacker who is wrong as often as `alpha` must miss the run's worst client, from both sides."""
+    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE) -> Band:
+        """How often an attacker who is wrong as often as `alpha` must miss the run's worst client, from both sides.
+
+        Of a run that ended early the upper side is 1 − α: what it gives away at least depends on how that came about.
+        """
         if not self.private:
             raise FedprivError(f"{self.directory}: its updates were sent as they are, so no attacker need ever miss")
-        return (self.account or Account(())).tradeoff(alpha)
+        if self.records.end is None:
+            raise FedprivError(
+                f"{self.directory}: its records have no end, and what was released stands in its ledger: "
+                f"fedpriv run --resume {self.directory} goes on with it"
+            )
+        found = (self.account or Account(())).tradeoff(alpha, tolerance)
+        return found._replace(upper=1 - error_rates(alpha)) if self.early else found
 
     def frame(self) -> Any:
         """The run's rounds as a pandas DataFrame, a dict of columns where there is no pandas; "epsilon.upper", ….
 
-        Where seconds were kept they stand beside: "seconds", "parts.clients".
+        Where seconds were kept they stand beside: "seconds", "parts.clients". What no round has is no column.
         """
         lines = [{**each, **self.timings.get(each["round"], {})} for each in self.rounds]
-        return data_frame([{key: own for key, own in line.items() if key != "kind"} for line in lines])
+        return data_frame(
+            [{key: own for key, own in line.items() if key != "kind" and own is not None} for line in lines]
+        )
 
     def model(self, given: object = None) -> nn.Module:
         """What the run has learnt, a torch module in evaluation mode: from records as the study scales them to logits.
@@ -197,20 +211,22 @@ class Run:
     def releases(self) -> int:
         """How many releases of its worst client the run is costed for: all that were planned where it ended early.
 
-        Of a run that was cut short they are taken to be as many as rounds are recorded.
+        Of a run that was cut short nothing is known here: its ledger may hold more than its records.
         """
-        end = self.records.end
-        name = "releases_possible" if end and "releases_possible" in end else "releases_of_worst"
-        found = int(end[name]) if end else len(self.rounds)
+        end: Line = self.records.end or {"releases_of_worst": 0}
+        found = int(end.get("releases_possible") or end["releases_of_worst"])
         return min(found, 1) if self.kept else found
 
     @property
+    def early(self) -> bool:
+        """Whether the run ended before all its rounds, when what was sent may have had a part in: ε is of all then."""
+        return "releases_possible" in (self.records.end or {})
+
+    @property
     def answers(self) -> int:
-        """How many answers about the model the worst client of the run gave; where cut short, in all that were due."""
-        end, every = self.records.end, self.header["evaluation"]["every"]
-        if end:
-            return int(end["answers_of_worst"])
-        return sum(line["round"] % every == 0 or line["round"] == self.header["rounds"] for line in self.rounds)
+        """How many answers about the model the worst client of the run is costed for, as `releases`."""
+        end: Line = self.records.end or {"answers_of_worst": 0}
+        return int(end.get("answers_possible") or end["answers_of_worst"])
 
     @cached_property
     def account(self) -> Account | None:
@@ -234,13 +250,15 @@ class Run:
 
     @property
     def epsilon(self) -> dict[str, Any] | None:
-        """The bounds of ε at the end of the run; where it was cut short, those that were last recorded."""
+        """The bounds of ε at the end of the run; None where it was cut short, or nothing was costed."""
         return self.spent("epsilon")
 
     def spent(self, name: str) -> dict[str, Any] | None:
-        """`epsilon`, `mu` or `beta` at the end of the run, or as last recorded; records of old hold ε alone."""
-        end = self.records.end
-        recorded: dict[str, Any] | None = end.get(name) if end else self.last(name)
+        """`epsilon`, `mu` or `beta` at the end of the run, None where it was cut short; records of old hold ε alone.
+
+        A run that was killed may have asked for more than its records say, again under new noise: its ledger knows.
+        """
+        recorded: dict[str, Any] | None = (self.records.end or {}).get(name)
         return recorded
 
     @property
@@ -250,17 +268,16 @@ class Run:
         if self.kept:
             return "a client that noised its records once, for all rounds"
         if end is None or end["worst_client"] is None:
-            rounds = f"a client asked in all of the {self.releases} rounds recorded"
-            return f"{rounds}, if nothing that was sent had a part in where they end"
+            return "a client that was asked for nothing, as nobody was"
         planned = f", with all rounds planned {self.releases}" if "releases_possible" in end else ""
         return (
             f"the worst client, number {end['worst_client']}, charged for {end['releases_of_worst']} releases{planned}"
         )
 
 
-def read_run(directory: str | Path) -> Run:
+def read_run(directory: str | os.PathLike[str]) -> Run:
     """Read the run of a directory, records and timings, for reports; an error in a line says what is wrong."""
-    place = Path(directory)
+    place = path_given(directory)
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedpriv._base.files import path_given
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.given import bare_name, held_objects
@@ -52,7 +53,7 @@ def trained_module(directory: Path, study: str, header: Line, given: Mapping[str
         )
     look_for_modules(modules_of(directory))
     with held_objects(given):
-        net = MODELS.made(model.pop("kind"), model).build(tuple(data["shape"]), data["classes"], seed)
+        net = MODELS.made(model.pop("kind"), model).build(tuple(data["shape"]), data["classes"] or 1, seed)
         if net.dimension != len(weights):
             raise FedprivError(f"{directory}: holds {len(weights)} weights, its model has {net.dimension} now")
         module = net.module(weights.astype(np.float32))
@@ -80,7 +81,7 @@ def _saved_weights(directory: Path, header: Line) -> Any:
 
 def export_weights(module: nn.Module, path: str | os.PathLike[str]) -> Path:
     """Write a torch module's weights to a new file, by its ending a state_dict, safetensors or arrays by name."""
-    place = Path(path)
+    place = path_given(path)
     one_of(SUFFIXES, **{f"{place}: ending": place.suffix})
     state = {name: own.detach().clone().contiguous() for name, own in module.state_dict().items()}
     content = io.BytesIO()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from clients.data.splits import records_of
 from clients.training.cohort import Cohort
 from fedpriv._base.arrays import Vector
 from fedpriv.aggregation.optimisers import Memory
@@ -31,21 +37,75 @@ SAMPLED = ["training.batch=0", "training.sampling=0.2", "privacy.unit=record"]
 
 
 class Forgetful:
-    """Remembers the last client's gradient in the next one's."""
+    """Remembers the last client's gradient in the next one's, in its class."""
 
-    def __init__(self) -> None:
-        self.last = np.zeros(1)
+    last: ClassVar[Vector] = np.zeros(1)
 
     def start(self, dimension: int) -> Memory:
         return Memory(np.zeros(0), np.zeros(0), 0)
 
     def step(self, memory: Memory, direction: Vector) -> tuple[Memory, Vector]:
-        before, self.last = self.last, direction
+        if memory.steps < 2:
+            return memory._replace(steps=memory.steps + 1), direction
+        before, type(self).last = self.last, direction
         return memory, direction + (before if before.shape == direction.shape else 0)
+
+
+class Late:
+    """Momentum from the third step on, kept in the object."""
+
+    def __init__(self) -> None:
+        self.slow: Vector | None = None
+
+    def start(self, dimension: int) -> Memory:
+        return Memory(np.zeros(dimension), np.zeros(0), 0)
+
+    def step(self, memory: Memory, direction: Vector) -> tuple[Memory, Vector]:
+        if memory.steps >= 2:
+            self.slow = direction if self.slow is None else 0.9 * self.slow + direction
+        return memory._replace(steps=memory.steps + 1), direction if self.slow is None else self.slow
+
+
+class Balanced:
+    """Weighs a record by how rare its class has been so far, kept in the object."""
+
+    labels = "classes"
+
+    def __init__(self) -> None:
+        self.seen = torch.ones(10)
+
+    def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        self.seen = self.seen + torch.bincount(labels, minlength=10)
+        return cross_entropy(outputs, labels, reduction="none") / self.seen[labels]
+
+
+class Counted(Balanced):
+    """The same, kept in the class."""
+
+    ever: ClassVar[Tensor] = torch.ones(10)
+
+    def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        type(self).ever = self.ever + torch.bincount(labels, minlength=10)
+        return cross_entropy(outputs, labels, reduction="none") / self.ever[labels]
 
 
 def study(*overrides: str) -> Study:
     return study_file.parsed_study(STUDY, overrides=overrides)
+
+
+@pytest.mark.parametrize("unit", [[], SAMPLED], ids=["client", "record in messages"])
+@pytest.mark.parametrize("own", ["optimiser={kind='HERE:Late'}", "loss={kind='HERE:Balanced'}"])
+def test_what_a_loss_or_an_optimiser_keeps_of_one_client_reaches_no_other(own: str, unit: list[str]) -> None:
+    prepared = planned(study("training." + own.replace("HERE", "test_local_steps_in_studies"), *unit))
+    y, found = prepared.pool.y.copy(), []
+    y[records_of(prepared.division, 0)] = 0
+    for labels in (prepared.pool.y, y):
+        cohort = Cohort(replace(prepared, pool=replace(prepared.pool, y=labels)))
+        rows = np.empty((30, prepared.net.dimension), np.float32)
+        cohort._train(prepared.net.initial(), 1, np.arange(30), rows)
+        found.append(rows)
+    assert not np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1:], found[1][1:])
 
 
 @pytest.mark.parametrize("unit", [[], SAMPLED], ids=["client", "record in messages"])
@@ -117,6 +177,10 @@ REFUSED: list[tuple[list[str], str]] = [
     (
         ["training.optimiser={kind='test_local_steps_in_studies:Forgetful'}"],
         "depends on the clients before it: no ε would hold",
+    ),
+    (
+        ["training.loss={kind='test_local_steps_in_studies:Counted'}"],
+        "depends on the clients before it: no ε would hol",
     ),
 ]
 

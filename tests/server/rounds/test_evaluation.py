@@ -176,6 +176,19 @@ def test_a_budget_counts_answers_and_stops_before_them(tmp_path: Path) -> None:
     assert lines(tmp_path / "run")[-1]["epsilon"]["upper"] < enough
 
 
+def test_a_budget_of_a_message_without_its_answer_is_refused(tmp_path: Path) -> None:
+    message, both = (promise.epsilon_after(study_file.parsed_study(text()), 18, 1, each).upper for each in (0, 1))
+    with pytest.raises(FedprivError, match="pays for a message and not for an answer"):
+        run(tmp_path / "run", f"privacy.budget={(message + both) / 2}")
+
+
+def test_a_run_goes_on_until_answers_prove_the_accuracy_that_is_enough(tmp_path: Path) -> None:
+    result = run(tmp_path / "run", "evaluation.public=false", "evaluation.every=1", "run.stop.accuracy=0.5")
+    found = [line["evaluated"] for line in lines(tmp_path / "run")]
+    assert max(each["accuracy"] for each in found) > 0.5 > max(each["low"] for each in found)
+    assert result["why"] == "finished"
+
+
 def test_answers_that_are_too_few_are_charged_and_tell_nothing(tmp_path: Path) -> None:
     class Silent(Here):
         def ask(self, task: Task) -> Iterator[Answer]:
@@ -200,11 +213,13 @@ def test_a_nodes_ledger_is_charged_for_answers_and_a_question_asked_again_gets_t
     first = node.answer(text(), model, 1, held, evaluates=True)
     assert first != message
     assert node.answer(text(), model, 1, held, evaluates=True) == first
+    other = text("privacy.mechanism.scale=5.0")
+    assert node.answer(other, model, 1, held, evaluates=True) != first  # another study's evaluation
     with pytest.raises(Refused, match="answered already, to another model"):
         node.answer(text(), model + 1, 1, held, evaluates=True)
     ledger = [json.loads(line) for line in (tmp_path / "ledger" / "ledger.jsonl").read_text().splitlines()][1:]
     [asked] = ledger[1]["events"]
-    assert (len(ledger), asked["dimension"], asked["settings"]["scale"]) == (2, 1, 2.0)
+    assert (len(ledger) - 1, asked["dimension"], asked["settings"]["scale"]) == (2, 1, 2.0)
     with pytest.raises(Refused, match=r"no \[evaluation\]"):
         node.answer(study_file.study_text(study_file.parsed_study(STUDY.replace("evaluation =", "# "))), model, 1, held,
                     evaluates=True)  # fmt: skip
@@ -213,6 +228,33 @@ def test_a_nodes_ledger_is_charged_for_answers_and_a_question_asked_again_gets_t
         Node.of({"policy": str(tmp_path / "policy.toml"), "partition-id": 0, "num-partitions": 2}).answer(
             text(), model, 2, held, evaluates=True
         )
+
+
+def test_a_node_whose_labels_are_numbers_refuses_an_evaluation_before_its_charge(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "policy.toml").write_text(
+        'studies = "any"\nmechanisms = "any"\nbudget = { epsilon = 40.0, delta = 1e-5 }\n'
+        f'data = {{ kind = "Arrays", path = "{tmp_path}", labels = "numbers", held_out = 2 }}\n'
+    )
+    node = Node.of({"policy": str(tmp_path / "policy.toml"), "partition-id": 0, "num-partitions": 2})
+    said = set()
+    for y in (np.arange(12.0), np.ones(12)):
+        np.save(tmp_path / "y.npy", y.astype(np.float32))
+        with pytest.raises(Refused, match="labels here are numbers") as caught:
+            node.answer(text(), np.zeros(18, np.float32), 1, np.arange(20), evaluates=True)
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert not (tmp_path / "ledger" / "ledger.jsonl").exists() or not charges(tmp_path / "ledger")
+
+
+def test_an_answer_that_is_no_number_is_sent_as_nothing_right_or_wrong() -> None:
+    own = cohort.Cohort(prepared_study(study_file.parsed_study(text())))
+    model = np.zeros(18, np.float32)
+    own._share_right = lambda *_: np.nan  # type: ignore[method-assign]
+    nan = own.answers(model, 1, np.arange(20))
+    own._share_right = lambda *_: 0.0  # type: ignore[method-assign]
+    assert nan == own.answers(model, 1, np.arange(20))
 
 
 def test_an_honest_answer_decodes_to_what_was_answered() -> None:

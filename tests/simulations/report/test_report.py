@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.accounting.event import by_hand, event_as_data
+from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Writer
 from server.progress.words import ranges_words
@@ -271,15 +272,17 @@ def test_the_table_says_how_the_run_ended(end: str | None, words: str, tmp_path:
     assert "7 of 40" in table
 
 
-def test_of_a_run_cut_short_the_last_epsilon_recorded_is_given_with_a_warning(tmp_path: Path) -> None:
+def test_of_a_run_cut_short_no_epsilon_is_given_for_its_ledger_may_hold_more(tmp_path: Path) -> None:
     from simulations.report.run import facts
     from simulations.report.run.runs import read_run
 
     run = read_run(write_run(tmp_path / "run", done=10, end=None))
     said = " ".join(facts.promise_sentences(run))
-    assert f"ε = {rounded_up(COST['upper'] / 2)}" in said
+    assert "cut short" in said
     assert "ledger" in said
-    assert "17" not in said
+    assert (run.epsilon, run.account, "ε" in repr(run), "ε" in said) == (None, None, False, False)
+    with pytest.raises(FedprivError, match=r"its records have no end.*ledger: fedpriv run --resume"):
+        run.tradeoff(0.1)
 
 
 def test_epsilon_is_what_the_records_say_and_is_not_costed_anew(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,8 +18,12 @@ from torch import Tensor, nn
 import fedpriv as fp
 from clients.data.memory import pool_in_memory
 from clients.data.splits import divided_records, records_of
+from fedpriv._base.digests import object_digest
+from fedpriv._base.spelling import rounded_up
 from fedpriv.errors import FedprivError
+from simulations.report.run.figures import epsilon_figure
 from simulations.report.run.runs import Run
+from simulations.runs.tracking import scalars_of
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = {
@@ -157,6 +163,111 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(tmp_path: Path, monkey
     assert fp.report(whole.directory).is_file()
 
 
+def test_an_early_end_is_costed_as_all_rounds_and_answers_wherever_it_is_shown(tmp_path: Path) -> None:
+    overrides = {"run.rounds": 6, "evaluation.mechanism": {"kind": "RandomisedResponse", "levels": 1, "epsilon": 1.0},
+                 "privacy.mechanism.scale": 8.0, "clients.byzantine": 0}  # fmt: skip
+    given: dict[str, Any] = {"overrides": overrides, "quiet": True, "data": (X, Y)}
+    stopped = fp.run(STUDY, tmp_path / "stopped", on_round=lambda line: line["round"] == 2, **given)
+    whole = fp.run(STUDY, tmp_path / "whole", **given)
+    assert stopped.records.end is not None
+    assert (stopped.answers, stopped.releases) == (whole.answers, whole.releases) == (6, 6)
+    alpha = np.array([0.01, 0.05, 0.1])
+    found, planned = stopped.tradeoff(alpha), whole.tradeoff(alpha)
+    assert np.array_equal(found.lower, planned.lower)
+    assert np.array_equal(found.upper, 1 - alpha)
+    told = stopped.records.end["beta"]["0.01"]
+    assert told["lower"] == pytest.approx(found.lower[0], abs=1e-5)
+    drawn = epsilon_figure(stopped)
+    assert drawn is not None
+    assert rounded_up(stopped.records.end["epsilon"]["upper"]) in drawn[1]
+    assert "decided beforehand" in drawn[2]
+
+
+def test_what_releases_divide_by_does_not_come_of_the_data(tmp_path: Path) -> None:
+    release = {"kind": "DpSgd", "clip": 1.0, "noise": 1.0, "sampling": 0.5}
+    changes = {"privacy": {"mechanism": {"kind": "Plain"}, "release": release}, "clients.byzantine": 0, "run.rounds": 1}
+    given: dict[str, Any] = {"data": (X, Y), "clients": np.arange(300) // 10, "quiet": True}
+    with pytest.raises(FedprivError, match=r"clients\.records is missing: releases and the divisor") as caught:
+        fp.run(STUDY, tmp_path / "none", overrides=changes | {"clients.records": 1}, **given)
+    assert "\n" not in str(caught.value)
+    run = fp.run(STUDY, tmp_path / "run", overrides=changes | {"clients.records": 9}, **given)
+    assert "records = 9" in run.study
+
+
+class Remembers:
+    """A rule that keeps the directions so far."""
+
+    def __init__(self) -> None:
+        self.kept = 0.0
+
+    def __call__(self, matrix: Any, aid: Any = None) -> Any:
+        """The mean of all rows, with momentum."""
+        self.kept = 0.9 * self.kept + matrix.mean(axis=0)
+        return self.kept
+
+
+def test_frames_and_words_are_data_and_ids_too(tmp_path: Path) -> None:
+    words = np.array([f"u{each % 20}" for each in range(300)], object)
+    frame, labels = pd.DataFrame(X), pd.Series(Y)
+    one = ran(tmp_path / "one", data=(frame, labels), clients=words)
+    other = ran(tmp_path / "other", clients=words.astype(str))
+    assert same(one, other)
+    with pytest.raises(FedprivError, match=r"data: must be \(x, y\).*got DataFrame"):
+        ran(tmp_path / "none", data=frame)
+
+
+def test_what_is_asked_of_a_run_wrongly_is_one_line(tmp_path: Path) -> None:
+    run = ran(tmp_path / "run")
+    for ask in (lambda: run.tradeoff("a"), lambda: run.export(5), lambda: fp.read_run(None)):  # type: ignore[arg-type]
+        with pytest.raises(FedprivError, match=r"got '?(a|5|None)") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+    assert not run.frame().isna().all().any()
+
+
+def test_a_regression_is_exported_shown_and_tracked_by_its_r2(tmp_path: Path) -> None:
+    changes = {"training.loss": {"kind": "SquaredError"}, "clients.byzantine": 0}
+    study = {**STUDY, "data": {"kind": "Linear", "records": 300, "features": 4}}
+    run = fp.run(study, tmp_path / "run", overrides=changes, quiet=True)
+    assert run.model()(torch.zeros(2, 4)).shape == (2, 1)
+    assert run.export(tmp_path / "model.pt").is_file()
+    assert "R² " in repr(run)
+    assert "R²" in run._repr_html_()
+    assert "r2" in scalars_of(run.rounds[-1])
+
+
+SCALE = np.ones(3)
+
+
+def scaled(matrix: Any, aid: Any = None) -> Any:
+    """A rule that reads an array of its module."""
+    return matrix.mean(axis=0) * SCALE[0]
+
+
+def test_a_rule_that_reads_another_array_is_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ran(tmp_path / "run", rule=scaled)
+    monkeypatch.setitem(scaled.__globals__, "SCALE", np.full(3, -7.0))
+    with pytest.raises(FedprivError, match=r"was begun with rule= .*: another run's"):
+        fp.resume(run.directory, quiet=True, model=Net, data=(X, Y), rule=scaled, attack=Shrinks(3.0))
+    assert object_digest([1]) != object_digest([b"int 1"])
+
+
+def test_a_killed_round_is_not_asked_again_with_another_model_or_code(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"model": Net, "data": (X, Y), "rule": Remembers(), "attack": Shrinks(3.0)}
+
+    saved = tmp_path / "saved"  # what a kill in round 6 leaves
+    overrides = {"run.rounds": 8, "run.checkpoint_every": 3}
+
+    def keep(line: Any) -> bool:
+        if line["round"] == 5:
+            copytree(tmp_path / "run", saved)
+        return False
+
+    fp.run(STUDY, tmp_path / "run", overrides=overrides, quiet=True, on_round=keep, **given)
+    with pytest.raises(FedprivError, match="round 5 has asked already"):
+        fp.resume(saved, quiet=True, **given)
+
+
 def test_what_nothing_tells_from_others_is_said_at_the_start_and_refused_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +358,11 @@ def test_ids_give_each_client_its_own_records(tmp_path: Path) -> None:
         ({"columns": ("a", "b")}, "data: columns are a Hugging Face data set's"),
         ({"clients": "who"}, "data: columns are a Hugging Face data set's"),
         ({"data": Pairs(), "clients": "who"}, "data: columns are a Hugging Face data set's"),
+        ({"data": (np.ma.masked_greater(X, 1), Y)}, "data: x: is a masked array"),
+        ({"on_round": 5}, "on_round is called with each round's line"),
+        ({"workers": -1}, "workers must be at least 1"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"cohorts": 0}, "cohorts must be at least 1"),
         ({"model": 3}, "model is a torch.nn.Module or what makes one"),
         ({"model": lambda: 3}, "it must make a torch.nn.Module, got a int"),
         ({"model": nn.Linear(5, 3)}, r"records of shape \(4,\) do not go through"),
