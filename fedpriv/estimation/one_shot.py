@@ -128,9 +128,7 @@ class OneShot:
     def estimate(self, vectors: Vector, rng: Generator) -> Vector:
         """The mean that the server makes of the messages of these clients; attackers are drawn by lot."""
         if vectors.shape != (self.clients, self.dimension):
-            raise FedprivError(
-                f"vectors must be {self.clients} rows of {self.dimension}, got the shape {vectors.shape}"
-            )
+            raise FedprivError(f"vectors must be {self.clients} rows of {self.dimension}, got {vectors.shape}")
         attackers = rng.choice(self.clients, self.byzantine, replace=False)
         sign = np.ones((self.clients, 1))
         sign[attackers] = -1

@@ -150,8 +150,7 @@ def _lines_of(path: File) -> list[Line]:
         try:
             found = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            why = str(error).splitlines()[0][:80]
-            raise FedprivError(f"{path}:{number}: not a line of JSON ({why})") from None
+            raise FedprivError(f"{path}:{number}: not a line of JSON ({str(error).splitlines()[0][:80]})") from None
         if not isinstance(found, dict):
             raise FedprivError(f"{path}:{number}: must be a JSON object, got {str(found)[:40]}")
         lines.append(found)

@@ -86,10 +86,11 @@ class Journal:
                 "messages under the same noise would tell more than is charged. Begin another run (--out), or one with "
                 "privacy.noise = 'cryptographic', which can ask again"
             )
-        told = {"model": model} if evaluates else {}
         own = clients if again or ":" in self._study.clients.participation.kind else None  # whose code may change
-        line = {"round": round, "clients": None if own is None else own.tolist(), **told, "made": made}
-        self._lines.append(line, durable=True)
+        named = None if own is None else own.tolist()
+        self._lines.append(
+            {"round": round, "clients": named, **({"model": model} if evaluates else {}), "made": made}, durable=True
+        )
         self._made[asked] = made
         self._count(asked, own)
 

@@ -72,10 +72,7 @@ class Way:
 
         if self.superlink:
             if on_round is not None:
-                raise FedprivError(
-                    "--superlink: its rounds run in another process, which tells nobody here of them: no on_round and "
-                    "no --track with it"
-                )
+                raise FedprivError("--superlink: its rounds run in another process: no on_round and no --track with it")
             return launch.superlink_run(study, directory, self.superlink, resume=resume, quiet=quiet)
         return launch.simulate_study(
             study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet, on_round=heard
