@@ -83,8 +83,8 @@ class Journal:
                 return
             raise FedprivError(
                 f"{self._path}: round {round} has asked already, by another model, code, library or device: other "
-                "messages under the same noise would tell more than is charged. Begin another run (--out), or one with "
-                "privacy.noise = 'cryptographic', which can ask again"
+                "messages under the same noise would tell more than is charged. Go on with what it was begun with, or "
+                "begin another run (--out); one with privacy.noise = 'cryptographic' can ask again"
             )
         own = clients if again or ":" in self._study.clients.participation.kind else None  # whose code may change
         named = None if own is None else own.tolist()

@@ -138,7 +138,16 @@ def test_a_node_whose_data_fail_the_check_says_which_record_in_its_own_log_and_o
     assert found[0] == log.splitlines()[0]  # before Flower's own first word
     assert len(found) == 3  # of its worker, when it starts, and of the round
     homes = [each["directory"] for each in told["processes"][1:]]
-    audit = ["--study", str(tmp_path / "tiny.toml"), "--canaries", "10", "--quiet", "--json"]
+    audit = [
+        "--study",
+        str(tmp_path / "tiny.toml"),
+        "--canaries",
+        "10",
+        "--confidence",
+        "0.999999",
+        "--quiet",
+        "--json",
+    ]
     assert main(["audit", "--node", homes[0], *audit, "--out", str(tmp_path / "audit")]) == 0  # while it runs
     about = json.loads(capsys.readouterr().out)
     assert (about["dealing"]["differ"], about["faults"]) == (1, [])
