@@ -16,21 +16,18 @@ import numpy as np
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
-from fedpriv import wire
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.aggregation import Mean
 from fedpriv.channel import Channel
-from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FedprivError
-from fedpriv.flower._inbox import SELF, Inbox
-from fedpriv.flower._ledger import Home, charged
-from fedpriv.flower._terms import CHARGED, TERMS, Terms, channel_words, reply_of
+from fedpriv.flower._answering import answered_once, drawn_frame
+from fedpriv.flower._inbox import Inbox
+from fedpriv.flower._ledger import Home
+from fedpriv.flower._terms import SELF, TERMS, Terms, channel_words
 from fedpriv.flower._vector import unmoved_by_app
 from fedpriv.mechanisms import Mechanism
 from fedpriv.node.asks import Ask
-from fedpriv.node.own_ledger import opened_ledger
-from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.studies.directions import Reading
 from fedpriv.studies.evaluating import accuracy_found
 from fedpriv.studies.kinds import ANSWERS
@@ -38,7 +35,6 @@ from fedpriv.trust import Local
 
 ROUNDING = 1e-6  # by which an app's floats may pass a share of 0 or 1
 NAMES = ("evaluation",)  # in the place of the arrays whose update is asked for
-OTHERWISE = "one ledger is of one node, which answers an evaluation of a run once"
 log = getLogger("fedpriv")
 
 
@@ -97,26 +93,22 @@ def answer_in_private(
         raise FedprivError(f"the server evaluates by {terms.channel}, and this app's clients answer through {here}")
     home = Home.of(ledger, budget, context.node_config, context.run_config)
     ask = Ask.of(terms.identity, terms.round, SELF, *parts, run=terms.run)
-    with opened_ledger(home.folder, home.place) as opened:
-        if (frame := opened.stored(ask, OTHERWISE)) is None:
-            charged(opened, ask, own.event, home.budgets)
-            message.content = RecordDict({name: each for name, each in message.content.items() if name != TERMS})
-            told = 0.0
-            try:
-                reply = call_next(message, context)
-                found = {
-                    key: value for record in reply.content.metric_records.values() for key, value in record.items()
-                }
-                told = 2 * own.share(found) - 1
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                log.error("round %d: the answer sent is that of half right: %s", terms.round, error, exc_info=error)
-            with unmoved_by_app():
-                payload = own.channel.messages(np.array([[told]]), Fresh(cryptographic_generator(), 1))
-                frame = wire.messages_frame(terms.id, terms.round, SELF, payload, 1, own.mechanism)
-                opened.store(ask, frame)
-        return reply_of(frame, {CHARGED: opened.asked(ask.study)})
+
+    def drawn() -> tuple[bytes, dict[str, Any]]:
+        """The frame of what the app says is right, or of half where it says nothing."""
+        message.content = RecordDict({name: each for name, each in message.content.items() if name != TERMS})
+        told = 0.0
+        try:
+            records = call_next(message, context).content.metric_records.values()
+            told = 2 * own.share({key: value for record in records for key, value in record.items()}) - 1
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            log.error("round %d: the answer sent is that of half right: %s", terms.round, error, exc_info=error)
+        with unmoved_by_app():
+            return drawn_frame(own.channel, terms, np.array([[told]])), {}
+
+    return answered_once(home, ask, own.event, "an evaluation", drawn)
 
 
 def evaluation_terms(own: PrivateEvaluation, round: int, run: str, model: str) -> Terms:

@@ -15,13 +15,12 @@ from fedpriv import wire
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import LARGEST
 from fedpriv.flower._masks import MaskedRound
-from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, TOLD, Terms, check_answered
+from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, SELF, TOLD, Terms, check_answered
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies.directions import Reading
 from fedpriv.wire import Rejected
 
-SELF = np.zeros(1, np.int64)  # the one client of a node
 UNPROTECTED = (
     "it came as the app made it, in the clear: its ClientApp lacks fedpriv.flower.private among its mods, as in "
     "ClientApp(mods=[private(mechanism, ledger=DIRECTORY)])"

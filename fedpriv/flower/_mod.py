@@ -20,24 +20,27 @@ from flwr.app import Array, Context, Error, Message, RecordDict
 from flwr.clientapp.typing import ClientAppCallable, Mod
 from numpy.typing import NDArray
 
-from fedpriv import wire
 from fedpriv._base.arrays import Vector
 from fedpriv.accounting.ledger import Budget
 from fedpriv.channel import Channel
-from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FedprivError, one_of
+from fedpriv.flower._answering import answered_once, drawn_frame
 from fedpriv.flower._evaluating import PrivateEvaluation, answer_in_private
-from fedpriv.flower._ledger import MECHANISM, Home, charged, check_budget, full_path
-from fedpriv.flower._masks import SUM, Seal, SumsOnly, check_sums, member_of, message_event, model_digest
-from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
+from fedpriv.flower._ledger import MECHANISM, Home, check_budget, full_path
+from fedpriv.flower._masks import SUM, SumsOnly, check_sums, member_of, message_event, model_digest
+from fedpriv.flower._terms import (
+    SELF,
+    TERMS,
+    ChannelLike,
+    Terms,
+    channel_of,
+    channel_words,
+    names_from,
+)
 from fedpriv.flower._vector import Layout, unmoved_by_app, update_between
 from fedpriv.node.asks import Ask
-from fedpriv.node.own_ledger import opened_ledger
-from fedpriv.randomness.cryptographic import cryptographic_generator
 
 REFUSED = 6  # Flower's code for a mod whose precondition failed
-SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
-OTHERWISE = "one ledger is of one node, which answers a round of a run once"
 Evaluate = Literal["public"] | PrivateEvaluation | None
 Metrics = dict[str, Any]
 log = getLogger("fedpriv")
@@ -143,16 +146,15 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
     seal = None if member is None else member.sealing(model_digest(model))
     event = message_event(channel, own.sums, layout.dimension)
     ask = Ask.of(terms.identity, terms.round, SELF, *_parts(message, context), run=terms.run)
-    with opened_ledger(home.folder, home.place) as ledger:
-        told: Metrics = {}
-        if (frame := ledger.stored(ask, OTHERWISE)) is None:
-            charged(ledger, ask, event, home.budgets)
-            message.content = RecordDict({name: record for name, record in content.items() if name not in (TERMS, SUM)})
-            update, told = _trained(own, terms, channel, layout, sent, lambda: call_next(message, context))
-            with unmoved_by_app():
-                frame = _drawn(channel, terms, layout.dimension, update, seal)
-                ledger.store(ask, frame)
-        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
+
+    def drawn() -> tuple[bytes, Metrics]:
+        """The frame of what the app trains, and the metrics that may leave with it."""
+        message.content = RecordDict({name: record for name, record in content.items() if name not in (TERMS, SUM)})
+        update, told = _trained(own, terms, channel, layout, sent, lambda: call_next(message, context))
+        with unmoved_by_app():
+            return drawn_frame(channel, terms, update, seal), told
+
+    return answered_once(home, ask, event, "a round", drawn)
 
 
 def _channel(own: Settings, run: Mapping[str, Any]) -> Channel:
@@ -215,19 +217,6 @@ def _model(reply: Message, terms: Terms) -> Any:
     if len(found) != 1:
         raise FedprivError(f"the app's answer has ArrayRecords {list(found)}, and {terms.model!r} is wanted")
     return next(iter(found.values()))
-
-
-def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.float32], seal: Seal | None) -> bytes:
-    """The bytes of one message of an update through a channel, masked by `seal`: noise that nobody can draw again."""
-    noise = Fresh(cryptographic_generator(), 1)
-    try:
-        payload = channel.messages(update, noise)
-    except Exception as error:  # of this update alone, or it happens again
-        log.error("round %d: an update of 0 is sent, for the app's cannot be: %s", terms.round, error, exc_info=error)
-        payload = channel.messages(np.zeros_like(update), noise)
-    if seal is not None:
-        return seal(payload, dimension, channel.mechanism)
-    return wire.messages_frame(terms.id, terms.round, SELF, payload, dimension, channel.mechanism)
 
 
 @cache

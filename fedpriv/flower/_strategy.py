@@ -124,9 +124,9 @@ class Private(Strategy):
         self._timeout = timeout
         if self.evaluate is None and getattr(self.strategy, "fraction_evaluate", False):
             log.warning("clients are not asked to evaluate: evaluate=PrivateEvaluation(…) on both sides asks, charged")
-        seen = evaluate_fn  # nothing in rounds that the budget left none of
-        seen = seen and (lambda number, arrays: None if self.ended or not evaluate_fn else evaluate_fn(number, arrays))
-        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, seen)
+        if (told := evaluate_fn) is not None:  # nothing in rounds that the budget left none of
+            evaluate_fn = lambda number, arrays: None if self.ended else told(number, arrays)  # noqa: E731
+        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         result.arrays = result.arrays or initial_arrays
         return result
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedpriv.aggregation import RULES, Rule, rule_of
@@ -19,6 +20,7 @@ from fedpriv.settings import kind_and_settings
 from fedpriv.wire import Rejected
 
 TERMS = "fedpriv"  # the ConfigRecord that a strategy adds to its messages
+SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
 FRAME = "fedpriv"  # the ArrayRecord of a reply, and its one array
 TOLD = "fedpriv.told"  # the MetricRecord of a reply: how often the node was charged, and metrics allowed by name
 CHARGED = "charged"  # in it

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 
-from fedpriv.flower import Private, _mod, private, read_ledgers
+from fedpriv.flower import Private, _answering, private, read_ledgers
 from fedpriv.mechanisms import StochasticSign
 from tests.flower_apps import Nodes, flower_identity, held_out_accuracy, softmax_app, softmax_model
 
@@ -29,7 +29,7 @@ def test_a_stock_app_learns_in_private_with_two_lines_and_its_servers_optimiser_
 ) -> None:
     random.seed(7)  # by which Flower orders the nodes
     rng = np.random.default_rng(7)
-    monkeypatch.setattr(_mod, "cryptographic_generator", lambda: rng)  # the same noise in every run of the test
+    monkeypatch.setattr(_answering, "cryptographic_generator", lambda: rng)  # the same noise in every run of the test
     nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path)], rate=1.0))
     result = Private(strategy, SIGN).start(nodes, softmax_model(), num_rounds=5)
     assert held_out_accuracy(result.arrays) > 0.18
@@ -56,7 +56,7 @@ def test_the_strategy_inside_steps_from_the_same_direction_as_its_server_optimis
     for inner in (FedAvg(), FedAvgM(server_learning_rate=0.5)):
         random.seed(7)  # by which Flower orders the nodes
         rng = np.random.default_rng(7)
-        monkeypatch.setattr(_mod, "cryptographic_generator", lambda rng=rng: rng)
+        monkeypatch.setattr(_answering, "cryptographic_generator", lambda rng=rng: rng)
         nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path / type(inner).__name__)]), 3)
         stepped.append(Private(inner, SIGN).start(nodes, softmax_model(), num_rounds=1).arrays["w"].numpy())
     assert stepped[1] == pytest.approx(stepped[0] / 2, abs=1e-6)

@@ -163,12 +163,12 @@ def test_an_app_learns_as_a_study_of_the_same_channel_and_training_does(
 ) -> None:
     """Means of ten seeds: one run's accuracy varies by .07, and so the difference of the means by .03."""
     import fedpriv as fp
-    from fedpriv.flower import _mod
+    from fedpriv.flower import _answering
     from tests.flower_apps import held_out_accuracy
 
     random.seed(7)  # by which Flower orders the nodes
     rng = np.random.default_rng(7)
-    monkeypatch.setattr(_mod, "cryptographic_generator", lambda: rng)
+    monkeypatch.setattr(_answering, "cryptographic_generator", lambda: rng)
     file = tmp_path / "app.toml"
     file.write_text("""
 data = { kind = "Digits", divide = 16.0, subtract = 0.0 }
