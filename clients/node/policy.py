@@ -32,7 +32,7 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.identity import FORMAT
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.studies.study import Kind, Study
-from fedpriv.studies.tables import Noise
+from fedpriv.studies.tables import Labels, Noise
 from fedpriv.trust import Central, Local, Sums, Unit, curated
 
 Believed = Literal["local", "secure-aggregation", "simulated"]
@@ -123,6 +123,13 @@ class Policy:
         """What this node's owner asks of a masked sum: how many neighbours and colluding clients, at least."""
         return Owner(neighbours=self.neighbours, colluding=self.colluding)
 
+    def _check_labels(self, asked: Labels) -> None:
+        """Refuse a study's question for labels through what this node's owner does not name, or of other classes."""
+        if self.mechanisms is not None and asked.mechanism.kind not in self.mechanisms:
+            raise Refused(f"evaluation.labels: {asked.mechanism.kind} is not among this client's mechanisms")
+        if self.classes is not None and asked.classes != self.classes:
+            raise Refused(f"evaluation.labels.classes = {asked.classes}, and this client's data have {self.classes}")
+
     def check(self, study: Study) -> None:
         """Refuse a study outside this node's policy, whatever it costs: by name, mechanism, trust, clip, attack."""
         if not study.clients.count <= MOST:
@@ -139,6 +146,8 @@ class Policy:
         if (asking := study.evaluation) is not None:
             if self.mechanisms is not None and asking.mechanism.kind not in self.mechanisms:
                 raise Refused(f"evaluation: {asking.mechanism.kind} is not among this client's mechanisms")
+            if asking.labels is not None:
+                self._check_labels(asking.labels)
             if self.data is not None and asking.held_out:
                 raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
             if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
