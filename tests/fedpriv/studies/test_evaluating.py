@@ -96,7 +96,7 @@ def test_a_target_pays_for_the_answers_too() -> None:
         ("evaluation.labels: classes are counted one by one", [SIGN, LABELS]),
         ("records are promised", [SIGN, LABELS, *LOCAL, "privacy.unit=record", "training.sampling=0.5"]),
         ("Plain messages", [SIGN, LABELS, "privacy.trust=local", "privacy.mechanism={kind='Plain', clip=1.0}"]),
-        ("levels must be", [SIGN, *LOCAL, "evaluation.labels={classes=1, epsilon=1.0}"]),
+        ("classes must be at least 2 and at most 64", [SIGN, *LOCAL, "evaluation.labels={classes=1, epsilon=1.0}"]),
         ("epsilon must be", [SIGN, *LOCAL, "evaluation.labels={classes=3, epsilon=0.0}"]),
         ("evaluation.labels needs classes", [SIGN, *LOCAL, "evaluation.labels={epsilon=1.0}"]),
     ],
