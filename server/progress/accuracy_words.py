@@ -37,7 +37,7 @@ def asked_words(evaluation: Mapping[str, Any]) -> str:
         else "all that they train on"
     )
     every = "each round" if evaluation["every"] == 1 else f"each {evaluation['every']:,} rounds"
-    once = ", and once of which class one of these is" if evaluation.get("labels") else ""
+    once = ", and tell once of which class one of these is" if evaluation.get("labels") else ""
     return f"{every} clients answer about {about}{once}: charged, and in ε"
 
 

@@ -110,6 +110,9 @@ def test_an_evaluation_that_nothing_certifies_is_refused_in_a_line(why: str, ove
 def test_a_label_is_asked_once_and_costs_its_epsilon_composed_by_hand() -> None:
     own = calibrated_study(small(SIGN, LABELS, *LOCAL, "evaluation.every=2"), 3)
     assert given_in_all(own) == (Given(5, 3, 1),)  # a label in round 2
+    ids = {each.id for each in (own, calibrated_study(small(SIGN, *LOCAL, "evaluation.every=2"), 3))}
+    ids |= {each.id for each in (asking_study(own, "right"), asking_study(own, "labels")) if each}
+    assert len(ids) == 4  # no message of one is taken for another's
     message, answer = StochasticSign(clip=1, peak=0.2, scale=2.0), StochasticSign(clip=1, scale=3.0)
     told = RandomisedResponse(clip=1, levels=9, epsilon=1.5)
     events = (by_hand(message, geometry="linf", dimension=3, rounds=5), by_hand(answer, geometry="linf", rounds=3),

@@ -111,6 +111,9 @@ def test_labels_are_asked_once_charged_first_and_the_same_bytes_whoever_asks_and
     assert facts.run_summary(shown)["labels"] == result["labels"] == lines(tmp_path / "whole")[1]["labels"]
     assert "class 2" in result_table(result)
     assert "class 2" in str(facts.outcome_facts(shown))
+    drawn = figures.labels_figure(shown)
+    assert drawn is not None
+    assert "class 2: " in drawn[1]
     forecast = run_forecast(study_file.parsed_study(STUDY, overrides=[LABELS]))
     assert (forecast["bytes_up"], forecast["epsilon"]) == (result["bytes_up"], result["epsilon"])
 
@@ -188,9 +191,10 @@ def test_a_ledger_that_lost_an_evaluation_is_not_gone_on_with(tmp_path: Path) ->
 
 
 @pytest.mark.flower
-def test_flowers_simulation_asks_for_the_same_answers(tmp_path: Path) -> None:
-    run(tmp_path / "here")
-    launch.simulate_study(study_file.parsed_study(STUDY), tmp_path / "flower", workers=1, cohorts=3, quiet=True)
+def test_flowers_simulation_asks_for_the_same_answers_and_labels(tmp_path: Path) -> None:
+    run(tmp_path / "here", LABELS)
+    own = study_file.parsed_study(STUDY, overrides=[LABELS])
+    launch.simulate_study(own, tmp_path / "flower", workers=1, cohorts=3, quiet=True)
     here, flower = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("here", "flower"))
     assert flower == here
 
