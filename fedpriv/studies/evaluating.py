@@ -118,7 +118,7 @@ def labels_found(mechanism: RandomisedResponse, counts: Numbers, liars: int = 0)
 
     >>> found = labels_found(RandomisedResponse(clip=1, levels=1, epsilon=2.0), np.array([700, 300]))
     >>> [round(found["classes"][0][name], 3) for name in ("share", "low", "high")]
-    [0.763, 0.693, 0.828]
+    [0.763, 0.705, 0.817]
     """
     answered, own, other = int(counts.sum()), *mechanism.table.chances[0][:2]
     told = counts / answered

@@ -57,9 +57,9 @@ def answers_words(found: Mapping[str, Any]) -> str:
 def labels_rows(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Rows of a run's table on which classes clients' records are of, by the labels they told; none without them.
 
-    >>> told = {"answered": 40, "classes": [{"share": 0.25, "low": 0.1, "high": 0.4}]}
+    >>> told = {"answered": 40, "classes": [{"share": 0.25, "low": 0.125, "high": 0.5}]}
     >>> labels_rows(told)
-    [('labels', 'class 0: 0.250, from 0.100 to 0.400'), ('', 'all together 19 times in 20, by 40 labels told')]
+    [('labels', 'class 0: 0.250, from 0.125 to 0.5'), ('', 'all together 19 times in 20, by 40 labels told')]
     """
     if not found:
         return []
