@@ -129,7 +129,7 @@ class GridDriver:
         until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
         config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
                                "restarted": self._restarted, "code": code_identity()})  # fmt: skip
-        words = {"phase": phase, "run": task.run, "evaluates": "yes" * task.evaluates}
+        words = {"phase": phase, "run": task.run, "asks": task.asks or ""}
         config.update({name: word for name, word in words.items() if word})  # Flower cannot weigh an empty one
         for partition, clients in cohorts.items():
             if self._rounds <= self._silent.get(partition, (0, 0))[1]:

@@ -48,7 +48,7 @@ def answered_message(action: str, content: RecordDict, context: Context) -> Outc
                 return _masked(context, node, task, arrays), ""
             weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
             settings = arrays["settings"].numpy() if "settings" in arrays else None
-            own = {"evaluates": "evaluates" in task}
+            own = {"asks": task.get("asks")}
             return answer_of(node, task)(task["study"], weights, task["round"], asked, settings, **own), ""
     except Refused as error:
         return b"", f"{REFUSED}: {error}"

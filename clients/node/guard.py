@@ -42,11 +42,12 @@ from fedpriv.node.own_ledger import Charge
 from fedpriv.node.shares import Shares
 from fedpriv.releases import release_at
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
-from fedpriv.studies.evaluating import asking_study
+from fedpriv.studies.evaluating import Question, asking_study
 from fedpriv.studies.identity import identity_text
 from fedpriv.studies.study import Study
 
 Settings = NDArray[np.float64]
+QUESTIONS: Mapping[Question | None, str] = {None: "", "right": "\nevaluation", "labels": "\nevaluation of labels"}
 UNUSABLE = "this node's data allow no answer; its own log says why"
 NOTHING = b""  # what is kept in the place of an answer where that was said
 
@@ -85,27 +86,26 @@ class Node:
 
     def answer(
         self, text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
-        *, run: str = "", masked: bool = False, context: bytes = b"", evaluates: bool = False,
+        *, run: str = "", masked: bool = False, context: bytes = b"", asks: Question | None = None,
         sealed: Callable[[bytes], bytes] = lambda reply: reply,
     ) -> bytes:  # fmt: skip
         """A node's reply to a server's round, charged first, or `Refused`. The same request gets the same bytes again.
 
         `run` tells runs of one study apart, where the policy answers another anew. `masked` says that a protocol hides
-        the message, which `sealed` makes of the reply and `context` identifies. `evaluates`: asked about the model.
+        the message, which `sealed` makes of the reply and `context` identifies. `asks`: what an evaluation does.
         """
         try:
             study = self.policy.read_study(text)
             self._check(study, weights, round, clients, settings)
-            told = _asking(study) if evaluates else study
+            told = _asking(study, asks) if asks else study
             with own_ledger.opened_ledger(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
-                ask = Ask.of(
-                    identity_text(study) + "\nevaluation" * evaluates, round, clients, *parts, run=run if anew else ""
-                )
+                name = identity_text(study) + QUESTIONS[asks]
+                ask = Ask.of(name, round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
-                events = self.policy.events(told, 1 if evaluates else weights.size, masked=masked)
+                events = self.policy.events(told, 1 if asks else weights.size, masked=masked)
                 release = study.privacy.kept
                 if self.policy.data is None:
                     shares = study_shares(study)
@@ -118,7 +118,7 @@ class Node:
                 new = () if ledger.has(kept) else events
                 self.policy.afford(ledger.events(charge, self.policy.unit), new, alike=ledger.alike(charge))
                 ledger.charge(charge)
-                drawn = self._drawn(study, noise, weights, round, clients, settings, evaluates)
+                drawn = self._drawn(study, noise, weights, round, clients, settings, asks)
                 reply = sealed(drawn) if drawn else NOTHING
                 ledger.store(ask, reply)
                 return _given(reply)
@@ -179,7 +179,7 @@ class Node:
 
     def _drawn(
         self, study: Study, noise: Secret | Unheld | None, weights: Rows, round: int, clients: Numbers,
-        settings: Settings | None, evaluates: bool,
+        settings: Settings | None, asks: Question | None,
     ) -> bytes:  # fmt: skip
         """The reply of this node's clients, drawn after the charge; no bytes where its data allow none."""
         if isinstance(noise, Unheld):
@@ -199,8 +199,8 @@ class Node:
             if self.policy.unit == "record" and not cohort.division.disjoint:
                 raise FedprivError("a record may be at several clients, and this client's budget is of records")
             return (
-                cohort.answers(weights, round, clients)
-                if evaluates
+                cohort.answers(weights, round, clients, asks)
+                if asks
                 else cohort.reply(weights, round, clients, settings)
             )
         except FAULTS as error:
@@ -237,10 +237,10 @@ class Node:
         return pool, dealt_records(pool, key_in(self.folder, DEALING), study.clients.count, *held)
 
 
-def _asking(study: Study) -> Study:
-    """The study of the answers that a server asks a node's clients for; refused where it has no evaluation."""
-    if (found := asking_study(study)) is None:
-        raise Refused("the study has no [evaluation]: nobody answers about its model")
+def _asking(study: Study, asks: Question) -> Study:
+    """The study of the answers that a server asks a node's clients for; refused where its evaluation asks no such."""
+    if (found := asking_study(study, asks) if asks in QUESTIONS else None) is None:
+        raise Refused("the study has no [evaluation] that asks this: nobody answers about its model")
     return found
 
 

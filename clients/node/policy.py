@@ -29,6 +29,7 @@ from fedpriv.registry import built_kind
 from fedpriv.settings import check_fields
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.asked import Evaluation
 from fedpriv.studies.identity import FORMAT
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.studies.study import Kind, Study
@@ -123,6 +124,20 @@ class Policy:
         """What this node's owner asks of a masked sum: how many neighbours and colluding clients, at least."""
         return Owner(neighbours=self.neighbours, colluding=self.colluding)
 
+    def _check_evaluation(self, asking: Evaluation) -> None:
+        """Refuse a study's evaluation that this node's owner does not allow, or that its data cannot answer."""
+        labels = asking.labels
+        told = {"evaluation": asking.mechanism, **({"evaluation.labels": labels.mechanism} if labels else {})}
+        for name, mechanism in told.items():
+            if self.mechanisms is not None and mechanism.kind not in self.mechanisms:
+                raise Refused(f"{name}: {mechanism.kind} is not among this client's mechanisms")
+        if self.data is not None and asking.held_out:
+            raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
+        if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
+            raise Refused("evaluation: an answer is the share of labels that are right, and labels here are numbers")
+        if labels is not None and self.classes is not None and labels.classes != self.classes:
+            raise Refused(f"evaluation.labels.classes = {labels.classes}, and this client's data have {self.classes}")
+
     def check(self, study: Study) -> None:
         """Refuse a study outside this node's policy, whatever it costs: by name, mechanism, trust, clip, attack."""
         if not study.clients.count <= MOST:
@@ -136,15 +151,8 @@ class Policy:
         kind = (study.privacy.release or study.privacy.mechanism).kind
         if self.mechanisms is not None and kind not in self.mechanisms:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
-        if (asking := study.evaluation) is not None:
-            if self.mechanisms is not None and asking.mechanism.kind not in self.mechanisms:
-                raise Refused(f"evaluation: {asking.mechanism.kind} is not among this client's mechanisms")
-            if self.data is not None and asking.held_out:
-                raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
-            if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
-                raise Refused(
-                    "evaluation: an answer is the share of labels that are right, and labels here are numbers"
-                )
+        if study.evaluation is not None:
+            self._check_evaluation(study.evaluation)
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
         if curated(study.privacy.trust):

@@ -36,7 +36,7 @@ from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
 from fedpriv.releases.kept import filled_kept, mechanism_of
 from fedpriv.studies import file as study_file
-from fedpriv.studies.evaluating import answers_seed
+from fedpriv.studies.evaluating import Question, answers_seed, asked_about
 from fedpriv.studies.tables import Noise as Source
 from fedpriv.wire.replies import NOT_FINITE
 
@@ -46,11 +46,11 @@ FAILED = "attack: it failed"  # all that a node says of an attacker's exception,
 
 def cohort_reply(
     study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
-    evaluates: bool = False,
+    asks: Question | None = None,
 ) -> bytes:  # fmt: skip
     """A simulated node's reply for these clients in a round, or in its evaluation; `settings` as their releases'."""
     own = _cohort(study_text)
-    return own.answers(weights, round, clients) if evaluates else own.reply(weights, round, clients, settings)
+    return own.answers(weights, round, clients, asks) if asks else own.reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
@@ -125,25 +125,26 @@ class Cohort:
             frames.append(wire.adapted_frame(self.study.id, round, who, settings))
         return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
 
-    def answers(self, weights: Rows, round: int, clients: Numbers) -> bytes:
-        """A node's reply to an evaluation: each client's share of records that are right, through its mechanism.
+    def answers(self, weights: Rows, round: int, clients: Numbers, asks: Question = "right") -> bytes:
+        """A node's reply to an evaluation: what each client is asked, of its own records, through its mechanism.
 
-        Byzantine clients answer as honest ones do. Where all answer, whose records allow no share answers 0.
+        Byzantine clients answer as honest ones do. Where all answer, whose records allow no answer answers 0.
         """
-        asking = self.plan.asking
+        asking = self.plan.asking if asks == "right" else self.plan.asking_labels
         if asking is None:
-            raise FedprivError("the study has no [evaluation]: nobody answers about a model")
+            raise FedprivError("the study has no [evaluation] that asks this: nobody answers it")
         told, failed = np.zeros((len(clients), 1)), Failures()
         for row, client in enumerate(clients.tolist()):
             try:
-                share = self._share_right(weights, client)
+                if asks == "labels":
+                    told[row] = self._label_told(round, client)
+                elif isfinite(share := self._share_right(weights, client)):
+                    told[row] = share
             except FAULTS as error:
                 failed[row] = reason(error)
-            else:
-                told[row] = share if isfinite(share) else 0.0
         kept = np.arange(len(clients)) if self._answers else np.setdiff1d(np.arange(len(clients)), list(failed))
         who = clients[kept]
-        noise = noise_of(self.source, answers_seed(self.study.run.seed, weights), round, who)
+        noise = noise_of(self.source, answers_seed(self.study.run.seed, asked_about(asks, weights)), round, who)
         gathered = Gathered(asking, len(clients), round)
         gathered.add(who, asking.channel.messages(told[kept], noise))
         silent = {} if self._answers else {int(clients[row]): why for row, why in failed.items()}
@@ -156,6 +157,18 @@ class Cohort:
             return 0.0
         [(x, y)] = self._read(iter([numbers]))
         return 2 * self.net.evaluate(weights, x[0], y[0])[0] - 1
+
+    def _label_told(self, round: int, client: int) -> float:
+        """The class of one record of a client's own, drawn by lot, as its point of the grid; without one, any class."""
+        asked = self.study.evaluation and self.study.evaluation.labels
+        assert asked  # or there were no such question
+        lot = stream(self.study.run.seed, "label told", round, client)
+        if not (own := records_of(self._prepared.asked_about, client)).size:
+            told = int(lot.integers(asked.classes))
+        else:
+            [(_, y)] = self._read(iter([own[None, [int(lot.integers(own.size))]]]))
+            told = int(y[0, 0])
+        return float(np.linspace(-1, 1, asked.classes)[told])
 
     def honest_mean(self, weights: Rows, round: int, clients: Numbers) -> Vector:
         """The mean of what the messages of these honest clients stand for in a round: their updates, as bounded."""

@@ -104,6 +104,8 @@ def division_of(study: Study, pool: Pool) -> Division:
     clients, apart = study.clients, study.evaluation.held_out if study.evaluation else 0
     if not pool.classes and study.evaluation:
         raise FedprivError("evaluation: clients answer which share of their labels is right, and labels are numbers")
+    if study.evaluation and (labels := study.evaluation.labels) and labels.classes != pool.classes:
+        raise FedprivError(f"evaluation.labels.classes = {labels.classes}, and the data have {pool.classes} classes")
     if not pool.classes and (clients.split == "by-label" or getattr(clients.division, "by_label", False)):
         kind = clients.split if isinstance(clients.split, str) else clients.split.kind
         raise FedprivError(f"clients.split: {kind} is by classes, and labels here are numbers: iid, PowerSizes, …")

@@ -98,6 +98,14 @@ def is_found(value: Any) -> bool:
     )  # fmt: skip
 
 
+def is_histogram(value: Any) -> bool:
+    """Whether a value in a record line is what clients' labels came to: of each class a share, and between what."""
+    return is_table(value) and is_count(value.get("answered")) and isinstance(value.get("classes"), list) and all(
+        _each(is_finite, "share", "low", "high")(own) and is_share(own["low"]) and is_share(own["high"])
+        for own in value["classes"]
+    )  # fmt: skip
+
+
 RUN: Mapping[str, Check] = {
     "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
     "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
@@ -115,6 +123,7 @@ ROUND: Mapping[str, Check] = {
 IN_SOME_ROUNDS: Mapping[str, Check] = {
     "still": lambda value: value is True,  # where the direction was 0 in every coordinate
     "mu": _or_null(is_mu), "beta": _or_null(is_beta), "r2": _or_null(is_number), "evaluated": _or_null(is_found),
+    "labels": _or_null(is_histogram),
     "tolerance": _or_null(is_share), "votes": _or_null(_each(_or_null(is_finite))), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip
@@ -124,6 +133,7 @@ END: Mapping[str, Check] = {
 }  # fmt: skip
 IN_SOME_ENDS: Mapping[str, Check] = {  # units: of runs whose messages are costed for several
     "mu": is_mu, "beta": is_beta, "units": is_units, "answers_of_worst": is_count,
+    "labels_of_worst": is_count, "labels_possible": is_count,
     "releases_possible": is_count, "answers_possible": is_count,  # of those that ended early, and
     "of_rounds_done": lambda value: is_table(value) and is_epsilon(value.get("epsilon")),
 }  # fmt: skip

@@ -134,7 +134,8 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
     privacy, delta = study.privacy, study.privacy.delta
     if privacy.release is None:
         how = privacy.norm
-        beside = answer_events(study, max(given.answers for given in given_in_all(study)))
+        _, *most = map(max, zip(*given_in_all(study), strict=True))
+        beside = answer_events(study, *most)
         facts = (how, trust_in(study), privacy.protected, privacy.adjacency, study.training.met, dimension, rounds)
         mechanism = _sought(
             privacy.mechanism, (*facts, beside), target, delta,
@@ -183,7 +184,7 @@ def _check_promises(study: Study, dimension: int) -> None:
             f"budget = {privacy.budget:g} does not pay for one round, which costs {rounded_up(first, 6)}"
         )
     if privacy.budget is not None and study.evaluation is not None:
-        both = epsilon_after(study, dimension, 1, 1).upper
+        both = epsilon_after(study, dimension, 1, 1, int(study.evaluation.labels is not None)).upper
         if not both <= privacy.budget:
             raise FedprivError(
                 f"budget = {privacy.budget:g} pays for a message and not for an answer to [evaluation] beside it: "

@@ -87,6 +87,12 @@ class Plan:
         study = evaluating.asking_study(self.study)
         return None if study is None else Plan.of(study, 1)
 
+    @cached_property
+    def asking_labels(self) -> Plan | None:
+        """The plan of the round in which a run's clients are asked for a label; None where its study asks for none."""
+        study = evaluating.asking_study(self.study, "labels")
+        return None if study is None else Plan.of(study, 1)
+
     def event(self, rounds: int = 1) -> Event:
         """The ledger's event for so many rounds of one client; of kept noise, that of its coordinates alone."""
         return promise.promised_event(self.study, self.dimension, rounds)
@@ -96,19 +102,19 @@ class Plan:
         return promise.promised_events(self.study, self.dimension, rounds)
 
     def affords(self, given: Given) -> bool:
-        """Whether a run's budget, where it has one, pays for so many messages and answers of one client."""
+        """Whether a run's budget, where it has one, pays for these messages, answers and labels of one client."""
         budget = self.study.privacy.budget
-        if given.answers and budget is not None:
+        if any(given[1:]) and budget is not None:
             return self.epsilon(*given).upper <= budget
         return given.messages <= self.affordable
 
-    def epsilon(self, rounds: int, answers: int = 0) -> Epsilon:
-        """The certified ε at the study's δ after so many rounds, and answers, of one client, for a run's records."""
-        return self._spent(rounds, answers)[0]
+    def epsilon(self, rounds: int, answers: int = 0, labels: int = 0) -> Epsilon:
+        """The certified ε at the study's δ after one client's rounds, answers and labels, for a run's records."""
+        return self._spent(Given(rounds, answers, labels))[0]
 
-    def tracked(self, rounds: int, answers: int = 0) -> Tracked:
-        """The certified μ and β after so many rounds, and answers, of one client, for a run's records."""
-        return self._spent(rounds, answers)[1]
+    def tracked(self, rounds: int, answers: int = 0, labels: int = 0) -> Tracked:
+        """The certified μ and β after one client's rounds, answers and labels, for a run's records."""
+        return self._spent(Given(rounds, answers, labels))[1]
 
     def spent(self, given: Sequence[Given]) -> dict[str, Any]:
         """ε, μ and β of whichever of these clients is worst off, by what they have given, as a record line has them."""
@@ -119,27 +125,28 @@ class Plan:
         """What the client has given that has the largest certified ε, of these."""
         return given[0] if len(given) == 1 else max(given, key=lambda each: self.epsilon(*each).upper)
 
-    def _spent(self, rounds: int, answers: int = 0) -> tuple[Epsilon, Tracked]:
-        """What so many rounds, and answers, of one client cost: ε, and μ and β beside it.
+    def _spent(self, given: Given) -> tuple[Epsilon, Tracked]:
+        """What one client's rounds, answers and labels cost: ε, and μ and β beside it.
 
         Where everybody takes part in every round, the schedule says what will be asked for next: some of it is worked
         out along with this, for right after training no code and no table is in the processor's caches.
         """
         epsilon, tracked = self._spending
-        if answers:
-            if (rounds, answers) not in self._known:
-                self._known[rounds, answers] = epsilon(rounds, answers), tracked(rounds, answers)
-            return self._known[rounds, answers]
-        if (rounds, 0) not in self._known:
+        rounds = given.messages
+        if any(given[1:]):
+            if given not in self._known:
+                self._known[given] = epsilon(*given), tracked(*given)
+            return self._known[given]
+        if given not in self._known:
             every = self.study.run.evaluate_every if isinstance(self.participation, All) else self.study.run.rounds
             last = min(rounds + (AT_ONCE - 1) * every, self.study.run.rounds)
             wanted = (rounds, *range(rounds + every, last + 1, every))
-            self._known.update(((each, 0), (epsilon(each), tracked(each))) for each in wanted)
-        return self._known[rounds, 0]
+            self._known.update((Given(each), (epsilon(each), tracked(each))) for each in wanted)
+        return self._known[given]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, int], tuple[Epsilon, Tracked]]:
-        """What is already worked out, by the numbers of one client's rounds and answers."""
+    def _known(self) -> dict[Given, tuple[Epsilon, Tracked]]:
+        """What is already worked out, by what one client has given."""
         return {}
 
     def epsilons(self, rounds: int) -> dict[str, dict[str, Any]]:

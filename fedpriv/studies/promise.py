@@ -161,9 +161,9 @@ def affordable_rounds(study: Study, dimension: int) -> int:
     return low
 
 
-def epsilon_after(study: Study, dimension: int, rounds: int, answers: int = 0) -> Epsilon:
-    """The certified ε at a study's δ of so many messages, and answers, of one client, and the central limit's."""
-    return epsilon_by_rounds(study, dimension)(rounds, answers)
+def epsilon_after(study: Study, dimension: int, rounds: int, answers: int = 0, labels: int = 0) -> Epsilon:
+    """The certified ε at a study's δ of a client's messages, answers and labels, and the central limit's."""
+    return epsilon_by_rounds(study, dimension)(rounds, answers, labels)
 
 
 def epsilon_in_all(study: Study, dimension: int) -> Epsilon:
@@ -172,20 +172,20 @@ def epsilon_in_all(study: Study, dimension: int) -> Epsilon:
     return worst_epsilon(after(*each) for each in given_in_all(study))
 
 
-def answer_events(study: Study, answers: int = 1) -> tuple[Event, ...]:
-    """The events of so many answers of one client in a study's evaluations; none without answers."""
-    asking = asking_study(study) if answers else None
-    return () if asking is None else (promised_event(asking, 1, answers),)
+def answer_events(study: Study, answers: int = 1, labels: int = 1) -> tuple[Event, ...]:
+    """The events of a client's answers, and of its labels, in a study's evaluations; none of what is not asked."""
+    asked = ((asking_study(study, "right"), answers), (asking_study(study, "labels"), labels))
+    return tuple(promised_event(asking, 1, times) for asking, times in asked if asking is not None and times)
 
 
 def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) -> Callable[..., Epsilon]:
-    """A study's ε(δ) of a unit as a function of how many messages, and answers, one client has given: prepared once."""
+    """A study's ε(δ) of a unit as a function of the messages, answers, labels one client has given: prepared once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
-        return lambda rounds, answers=0: Epsilon(inf, inf, None) if rounds else NOTHING
+        return lambda rounds, *_: Epsilon(inf, inf, None) if rounds else NOTHING
     each = promised_events(study, dimension, unit=unit)
     if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
-        return lambda rounds, answers=0: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
+        return lambda rounds, *_: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
     ways = [each]
     if own.private_sum is not None and not own.private_sum.adapts and not own.is_plain:
         # What the messages prove by themselves bounds all that is seen, where nothing travels beside them: one record
@@ -195,10 +195,10 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
     calibrated = own.epsilon is not None and unit in (None, own.protected)
     most = releases_of_worst(study) if calibrated else 0
 
-    def after(rounds: int, answers: int = 0) -> Epsilon:
-        """The ε at the study's δ of so many messages and answers of one client, the best of the ways to a bound."""
-        if answers:
-            both = (*promised_events(study, dimension, rounds, unit), *answer_events(study, answers))
+    def after(rounds: int, answers: int = 0, labels: int = 0) -> Epsilon:
+        """The ε at the study's δ of one client's messages, answers and labels, the best of the ways to a bound."""
+        if answers or labels:
+            both = (*promised_events(study, dimension, rounds, unit), *answer_events(study, answers, labels))
             found = _of_all(both, delta)
             if own.epsilon is not None and found.upper > own.epsilon:  # which a calibration may have met by this
                 found = found._replace(upper=min(found.upper, _upper_of_all(both, delta, QUICK)))
@@ -219,23 +219,23 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
 
 
 def tracked_by_rounds(study: Study, dimension: int) -> Callable[..., Tracked]:
-    """μ and β as a function of how many messages, and answers, one client has given: what they need is made once."""
+    """μ and β as a function of the messages, answers, labels one client has given: what they need is made once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
         gone = Tracked(Mu(inf, inf, 0.0), Band(0 * LEFT, 0 * LEFT))
-        return lambda rounds, answers=0: gone if rounds else UNTOUCHED
+        return lambda rounds, *_: gone if rounds else UNTOUCHED
     each = promised_events(study, dimension)
     if own.kept is not None:
         once = Account(each)
         beta, mu = once.tradeoff(LEVELS), once.mu_between(UP_TO * delta)
         kept = Tracked(mu._replace(lower=0.0), beta._replace(upper=LEFT))
-        return lambda rounds, answers=0: kept if rounds else UNTOUCHED
+        return lambda rounds, *_: kept if rounds else UNTOUCHED
     course, shown = _course(each, delta), own.release is None or own.is_plain
 
-    def after(rounds: int, answers: int = 0) -> Tracked:
-        """μ and β of so many messages and answers of one client, for a run's records."""
-        if answers:
-            both = Account((*promised_events(study, dimension, rounds), *answer_events(study, answers)))
+    def after(rounds: int, answers: int = 0, labels: int = 0) -> Tracked:
+        """μ and β of one client's messages, answers and labels, for a run's records."""
+        if answers or labels:
+            both = Account((*promised_events(study, dimension, rounds), *answer_events(study, answers, labels)))
             return Tracked(both.mu_between(UP_TO * delta, QUICK), both.tradeoff(LEVELS, QUICK))
         if not rounds:
             return UNTOUCHED

@@ -1,4 +1,4 @@
-"""What one client has given away, how many messages and answers, and what that comes to: ε, μ and β, of the worst."""
+"""What one client has given away, messages, answers and labels, and what that comes to: ε, μ and β, of the worst."""
 
 from __future__ import annotations
 
@@ -11,14 +11,25 @@ from fedpriv._base.arrays import Numbers
 from fedpriv.accounting.course import LEVELS
 from fedpriv.curves.compose import Band, Mu
 from fedpriv.population.participation import rounds_of_each
+from fedpriv.studies.evaluating import LABELS
 from fedpriv.studies.study import Study
 
 
 class Given(NamedTuple):
-    """What one client has given away in a run: how many messages, and how many answers about the model."""
+    """What one client has given away in a run: how many messages, answers about the model, and labels."""
 
     messages: int
     answers: int = 0
+    labels: int = 0
+
+
+def given_row(about: str) -> int:
+    """Which of what a client gives, in the order of `Given`, a question is for: by what it is about, "" of messages.
+
+    >>> Given._fields[given_row("")], Given._fields[given_row("ca08ea5bca49cc18")], Given._fields[given_row(LABELS)]
+    ('messages', 'answers', 'labels')
+    """
+    return 0 if not about else 2 if about == LABELS else 1
 
 
 class Epsilon(NamedTuple):
@@ -51,31 +62,39 @@ class Tracked(NamedTuple):
 UNTOUCHED = Tracked(Mu(0.0, 0.0, 0.0), Band(LEFT, LEFT))
 
 
-def most_given(messages: Numbers, answers: Numbers) -> tuple[Given, ...]:
-    """Of what clients have given, a number of messages and of answers each, all that no other's has more of in both.
+def most_given(messages: Numbers, *others: Numbers) -> tuple[Given, ...]:
+    """Of what clients have given, numbers of messages, answers and labels each, all that no other's has as much of all.
 
-    >>> most_given(np.array([3, 2, 2, 1]), np.array([0, 1, 1, 1]))
-    (Given(messages=3, answers=0), Given(messages=2, answers=1))
+    >>> [tuple(each) for each in most_given(np.array([3, 2, 2, 1]), np.array([0, 1, 1, 1]))]
+    [(3, 0, 0), (2, 1, 0)]
     """
-    if not answers.any():
+    if not any(each.any() for each in others):
         return (Given(int(messages.max(initial=0))),)
-    pairs = sorted(set(zip(messages.tolist(), answers.tolist(), strict=True)), reverse=True)
     found: list[Given] = []
-    for pair in pairs:
-        if not found or pair[1] > found[-1].answers:
-            found.append(Given(*pair))
+    for own in sorted(set(zip(*(each.tolist() for each in (messages, *others)), strict=True)), reverse=True):
+        if not any(all(more >= each for more, each in zip(most, own, strict=False)) for most in found):
+            found.append(Given(*own))
     return tuple(found)
 
 
-def given_by_each(study: Study) -> tuple[Numbers, Numbers]:
-    """How many messages, and answers, each client of a study will have given at its end: the schedule is public."""
+def given_in_round(study: Study, round: int) -> Given:
+    """What a client that a round of a study asks gives: a message, and what its evaluation, if any, asks for."""
+    own, rounds = study.evaluation, study.run.rounds
+    return Given(1) if own is None else Given(1, int(own.due(round, rounds)), int(own.tells(round, rounds)))
+
+
+def given_by_each(study: Study) -> tuple[Numbers, Numbers, Numbers]:
+    """How many messages, answers and labels each client of a study will have given at its end, by its schedule."""
     own, rounds = study.clients, study.run.rounds
     messages = rounds_of_each(own.schedule, own.count, study.run.seed, rounds)
-    answers = np.zeros_like(messages)
-    if (evaluation := study.evaluation) is not None:
-        for round in (each for each in range(1, rounds + 1) if evaluation.due(each, rounds)):
-            answers[own.schedule.asked(own.count, study.run.seed, round)] += 1
-    return messages, answers
+    answers, labels = np.zeros_like(messages), np.zeros_like(messages)
+    for round in range(1, rounds + 1):
+        _, answer, label = given_in_round(study, round)
+        if answer:
+            asked = own.schedule.asked(own.count, study.run.seed, round)
+            answers[asked] += answer
+            labels[asked] += label
+    return messages, answers, labels
 
 
 def given_in_all(study: Study) -> tuple[Given, ...]:

@@ -29,10 +29,11 @@ from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
 from fedpriv.studies._settling import table_of
+from fedpriv.studies.asked import Evaluation
 from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
-from fedpriv.studies.tables import Decoder, Evaluation, Masking, Privacy, Run, Server
+from fedpriv.studies.tables import Decoder, Masking, Privacy, Run, Server
 from fedpriv.tolerance.ballots import is_polled, polled_names
 from fedpriv.trust import curated, sums_only
 
@@ -231,9 +232,7 @@ class Study:
                 f"'vote', got {self.aggregation.kind} with decoder '{self.decoder}'"
             )
         if self.run.measure_votes and (release := self.privacy.release) is not None:
-            raise FedprivError(
-                f"run.measure_votes is of clients' own gradients, and here {release.kind} releases noised ones"
-            )
+            raise FedprivError(f"run.measure_votes is of clients' own gradients: {release.kind} releases noised ones")
 
     @property
     def _sum(self) -> str | None:

@@ -25,7 +25,7 @@ from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, PrivateSum
 from fedpriv.releases.kept import KEPT, Kept
 from fedpriv.studies._settling import settle_table
-from fedpriv.studies.kinds import ANSWERS, CARRIERS, RELEASES
+from fedpriv.studies.kinds import CARRIERS, RELEASES
 from fedpriv.trust import Adjacency, Unit, Word, curated
 
 Noise = Literal["seeded", "cryptographic"]
@@ -237,39 +237,6 @@ class Stop:
         settle_table(self)
         if self.accuracy is None and self.patience is None:
             raise FedprivError("stop needs accuracy or patience")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What clients answer about the model, through a mechanism: which share of records of their own it gets right.
-
-    Each answer is charged to whoever gives it, in the ledger of the messages, and counts for the same ε.
-    """
-
-    mechanism: Annotated[Kind, ANSWERS, "what an answer, from −1 (none right) to 1 (all), goes through"]
-    every: Annotated[int, whole, "rounds between two evaluations; the last round has one too"] = 1
-    held_out: Annotated[
-        int,
-        natural,
-        "records that each client keeps out of training to be asked about; 0: asked about all it trains on",
-    ] = 0
-    public: Annotated[bool, "whether accuracy and loss on the server's held-out records are told too, uncharged"] = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "mechanism", self.mechanism.with_settings({"clip": 1.0} | dict(self.mechanism.settings))
-        )
-        settle_table(self)
-        try:
-            own = ANSWERS.of(self.mechanism)
-            if (own.clip, own.peak) != (1.0, 1.0):
-                raise FedprivError("clip and peak must be 1, or left out: an answer is from −1 to 1")
-        except FedprivError as error:
-            raise FedprivError(f"mechanism: {error}") from None
-
-    def due(self, round: int, rounds: int) -> bool:
-        """Whether clients are asked about a study's model after this round, of so many in all."""
-        return round % self.every == 0 or round == rounds
 
 
 @dataclass(frozen=True, kw_only=True)

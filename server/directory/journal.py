@@ -29,11 +29,12 @@ from fedpriv.given import MODULE
 from fedpriv.records import Writer
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
+from fedpriv.studies.spending import Given, given_in_round, given_row
 from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
 FORMAT = 1  # of its lines
-Asked = tuple[int, str]  # a round, and the digest of the model that its evaluation is about; "" of messages
+Asked = tuple[int, str]  # a round, and what its evaluation asks about (`asked_about`); "" of messages
 
 
 class Journal:
@@ -47,7 +48,7 @@ class Journal:
         self._path = directory / FILE
         self._charges: dict[Asked, list[Numbers | None]] = {}  # None: all whom the round asks
         self._made: dict[Asked, str] = {}  # a digest of what decides the bits; "" where an earlier version asked
-        self._counts = {asks: np.zeros(study.clients.count, np.int64) for asks in (False, True)}  # True: of answers
+        self._counts = np.zeros((len(Given._fields), study.clients.count), np.int64)  # a row for each that is given
         known = self._path.exists()
         self._lines = Writer(self._path)
         if not (known and self._path.stat().st_size):
@@ -74,8 +75,8 @@ class Journal:
     def charge(self, round: int, clients: Numbers, again: bool, model: str, evaluates: bool = False) -> None:
         """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more.
 
-        `model` is the digest of the one that they are asked with, or about where the round `evaluates`. What has asked
-        already is refused where it may not be the same bits under the same noise.
+        `model` is the digest of the one that they are asked with, or where the round `evaluates` what it asks about:
+        that digest, or labels. What has asked already is refused where it may not be the same bits under one noise.
         """
         asked, made = (round, model if evaluates else ""), f"{model}{self._maker}"
         if self.paid(*asked):
@@ -98,25 +99,25 @@ class Journal:
         """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""
         return (round, model) in self._charges and self._study.privacy.noise != "cryptographic"
 
-    def given(self, last: int | None = None) -> tuple[Numbers, Numbers]:
-        """How many messages, and answers, each client of a run has given, for its ε: in all, or up to round `last`."""
-        found = {asks: counts.copy() for asks, counts in self._counts.items()}
+    def given(self, last: int | None = None) -> Numbers:
+        """How many messages, answers and labels each client of a run has given, a row each: in all, or up to `last`."""
+        found = self._counts.copy()
         later = [] if last is None else [asked for asked in self._charges if asked[0] > last]
         for asked in later:
             for charge in self._charges[asked]:
-                found[bool(asked[1])][self._asked(asked[0]) if charge is None else charge] -= 1
-        return found[False], found[True]
+                found[given_row(asked[1]), self._asked(asked[0]) if charge is None else charge] -= 1
+        return found
 
     def check(self, last: int) -> None:
         """Refuse a run's ledger that has lost a round: what was asked up to `last` must be in it."""
-        own, rounds = self._study.evaluation, self._study.run.rounds
-        asked = self._charges.keys()
-        about = {round for round, model in asked if model}
-        answered = own is not None and self._study.privacy.budget is None  # which may have paid for no evaluation
+        asked = {(round, given_row(about)) for round, about in self._charges}
+        most = len(Given._fields) if self._study.privacy.budget is None else 1  # it may have paid for no evaluation
         lost = [
             round
             for round in range(1, last + 1)
-            if ((round, "") not in asked or (answered and own and own.due(round, rounds) and round not in about))
+            if any(
+                own and (round, row) not in asked for row, own in enumerate(given_in_round(self._study, round)[:most])
+            )
             and self._asked(round).size
         ]
         if lost:
@@ -141,7 +142,7 @@ class Journal:
     def _count(self, asked: Asked, clients: Numbers | None) -> None:
         """Count one more message, or answer, of each of these clients in the run; None: of all whom the round asks."""
         self._charges.setdefault(asked, []).append(clients)
-        self._counts[bool(asked[1])][self._asked(asked[0]) if clients is None else clients] += 1
+        self._counts[given_row(asked[1]), self._asked(asked[0]) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
         """The clients that a round asks, by the study's schedule."""

@@ -31,6 +31,7 @@ class Totals:
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
     evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
+    labels: Line | None = None  # of which classes clients' records are, by what each told once
     best: float | None = None  # of these, the first that the run has, so far; of answers what they prove at least
     since: int = 0  # evaluated rounds since then
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
@@ -59,6 +60,7 @@ class Totals:
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
         self.evaluated = line.get("evaluated") or self.evaluated
+        self.labels = line.get("labels") or self.labels
         held_out = any(own is not None for own in (self.accuracy, self.r2))  # which go before answers
         low = None if held_out else (line.get("evaluated") or {}).get("low")
         figures = line["accuracy"], line.get("r2"), low
@@ -98,6 +100,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         **({} if header["data"]["classes"] else {"r2": totals.r2}),
         **({"accuracy_is": header["accuracy_is"]} if "accuracy_is" in header else {}),
         **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
+        **({"labels": totals.labels} if "labels" in header.get("evaluation", {}) else {}),
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],

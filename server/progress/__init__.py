@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.trust import sums_only
-from server.progress.accuracy_words import accuracy_rows
+from server.progress.accuracy_words import accuracy_rows, labels_rows
 from server.progress.live_line import LiveLine
 from server.progress.words import (
     ASSUMED_HERE,
@@ -137,6 +137,7 @@ def result_table(result: Mapping[str, Any]) -> str:
     cost, delta, clients = result["epsilon"], short_number(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
     rows = accuracy_rows(result, result.get("accuracy_is", ""), result.get("evaluated"))
+    rows += labels_rows(result.get("labels"))
     rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))
     if still := result.get("still"):
         rows.append(("", f"in {still:,} of them the direction was 0 in every coordinate: the model did not move"))

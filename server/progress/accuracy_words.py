@@ -8,6 +8,8 @@ from typing import Any
 from fedpriv._base.spelling import rounded_down, rounded_up
 from server.progress.words import measured_words, share_words
 
+FEW = 20  # classes that are shown one by one
+
 
 def public_words(examples: int, evaluation: Mapping[str, Any] | None = None) -> str:
     """Whose records a run's accuracy is measured on, in a sentence for results, reports and forecasts.
@@ -35,7 +37,8 @@ def asked_words(evaluation: Mapping[str, Any]) -> str:
         else "all that they train on"
     )
     every = "each round" if evaluation["every"] == 1 else f"each {evaluation['every']:,} rounds"
-    return f"{every} clients answer about {about}: charged, and in ε"
+    once = ", and tell once of which class one of these is" if evaluation.get("labels") else ""
+    return f"{every} clients answer about {about}{once}: charged, and in ε"
 
 
 def answers_words(found: Mapping[str, Any]) -> str:
@@ -49,6 +52,25 @@ def answers_words(found: Mapping[str, Any]) -> str:
     lied = f"; Byzantine clients could have moved it by {rounded_up(found['lied'], 2)}" if found.get("lied") else ""
     between = f"from {rounded_down(found['low'], 3)} to {rounded_up(found['high'], 3)}"
     return f"{share_words(found['accuracy'])}, {between} (19 times in 20), by {found['answered']:,} answers{lied}"
+
+
+def labels_rows(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Rows of a run's table on which classes clients' records are of, by the labels they told; none without them.
+
+    >>> told = {"answered": 40, "classes": [{"share": 0.25, "low": 0.125, "high": 0.5}]}
+    >>> labels_rows(told)
+    [('labels', 'class 0: 0.250, from 0.125 to 0.5'), ('', 'all together 19 times in 20, by 40 labels told')]
+    """
+    if not found:
+        return []
+    said = []
+    for at, own in enumerate(found["classes"][:FEW]):
+        between = f"from {rounded_down(own['low'], 3)} to {rounded_up(own['high'], 3)}"
+        said.append(f"class {at}: {share_words(own['share'])}, {between}")
+    said += ["the others stand in the records"] * (len(found["classes"]) > FEW)
+    lied = f"; Byzantine clients could have moved each by {rounded_up(found['lied'], 2)}" if found.get("lied") else ""
+    said.append(f"all together 19 times in 20, by {found['answered']:,} labels told{lied}")
+    return [("labels" if not at else "", words) for at, words in enumerate(said)]
 
 
 def accuracy_rows(measured: Mapping[str, Any], said: str, found: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -18,9 +18,9 @@ from clients.training.root import root_update
 from fedpriv import records
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
-from fedpriv.studies.evaluating import model_digest
+from fedpriv.studies.evaluating import Question, asked_about
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.spending import most_given
+from fedpriv.studies.spending import given_in_round, given_row, most_given
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
@@ -143,20 +143,16 @@ class Rounds:
         path = self.directory / RECORDS
         return path.exists() and path.stat().st_size > 0
 
-    def _affords(self, round: int, clients: Numbers, model: str = "") -> bool:
+    def _affords(self, round: int, clients: Numbers, about: str = "") -> bool:
         """Whether the run's budget lets a round ask each of them, once more where that round has been charged.
 
         Who is asked for a message will be asked about the model that comes of it, where the round has an evaluation.
         """
-        if self.study.privacy.budget is None or self._journal.paid(round, model):
+        if self.study.privacy.budget is None or self._journal.paid(round, about):
             return True
-        messages, answers = (own[clients] for own in self._journal.given())
-        given = most_given(messages + (not model), answers + (bool(model) or self._evaluates(round)))
-        return all(map(self.plan.affords, given))
-
-    def _evaluates(self, round: int) -> bool:
-        """Whether clients are asked about the model that a round leads to."""
-        return bool((own := self.study.evaluation) and own.due(round, self.study.run.rounds))
+        more = np.array([given_in_round(self.study, round)]).T
+        more[: given_row(about)] = 0  # what the round has asked for already
+        return all(map(self.plan.affords, most_given(*(self._journal.given()[:, clients] + more))))
 
     def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
         """One round, from the charge to the checkpoint: its line of the records, and its line of the timings."""
@@ -166,13 +162,15 @@ class Rounds:
         state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
-        asking = self.plan.asking if self._evaluates(state.round) else None
-        answers = None if asking is None else self._gathered(driver, clients, asking, state)
+        _, due, told = given_in_round(self.study, state.round)
+        asking, labelling = self.plan.asking if due else None, self.plan.asking_labels if told else None
+        answers = None if asking is None else self._gathered(driver, clients, asking, state, "right")
+        labels = None if labelling is None else self._gathered(driver, clients, labelling, state, "labels")
         line = self._line(state, inbox, len(clients), skipped)
         if direction is not None and not direction.any():
             line["still"] = True
         if self.plan.asking is not None:
-            line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
+            line |= evaluated_line(self.plan, answers, labels, line["bytes_up"])
         if self._measuring is not None:
             own = self.state.weights, state.round, inbox.who, direction
             line["votes"] = self._measuring.votes(*own) if self._looked_at(state.round) else None
@@ -188,24 +186,26 @@ class Rounds:
         done = time.perf_counter()
         parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
                  "save": done - judged}  # fmt: skip
-        moved = sum(each.transport for each in (inbox, answers) if each)
+        moved = sum(each.transport for each in (inbox, answers, labels) if each)
         timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": moved}
         self._timings.append(timing)
         self.totals.add(line, timing)
         return line, timing
 
-    def _gathered(self, driver: Driver, clients: Numbers, plan: Plan, state: State) -> Inbox:
+    def _gathered(
+        self, driver: Driver, clients: Numbers, plan: Plan, state: State, asks: Question | None = None
+    ) -> Inbox:
         """A round's messages, or answers by the plan of these: charge and ask, once more where too few have come."""
-        round, evaluates = self.state.round + 1, plan is not self.plan
+        round = self.state.round + 1
         inbox = Inbox(plan.study, plan.dimension, round, clients)
         weights = state.weights.astype(np.float32)
-        model = model_digest(weights)
+        about = asked_about(asks or "right", weights)
         for attempt in range(1 + self.study.server.retries):
-            if not (missing := inbox.missing).size or not self._affords(round, missing, model if evaluates else ""):
+            if not (missing := inbox.missing).size or not self._affords(round, missing, about if asks else ""):
                 break
-            self._journal.charge(round, missing, attempt > 0, model, evaluates)
+            self._journal.charge(round, missing, attempt > 0, about, asks is not None)
             settings = state.settings[missing] if plan.study.first_settings else None
-            own = self.plan.text, self.study.server.timeout, settings, self._name, evaluates
+            own = self.plan.text, self.study.server.timeout, settings, self._name, asks
             for answer in driver.ask(Task(round, weights, missing, *own)):
                 inbox.take(answer)
             if inbox.answered >= plan.fewest:

@@ -8,27 +8,28 @@ import numpy as np
 
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.spending import Given, most_given
+from fedpriv.studies.spending import Given, given_in_round, most_given
 from server.directory.journal import Journal
 from server.directory.results import EARLY, Totals
 
 
 def end_of(plan: Plan, journal: Journal, totals: Totals, done: int, why: str) -> dict[str, Any]:
     """The last line of a run's records: why it ended, after how many rounds, and the worst client's ε."""
-    messages, answers = journal.given()
-    given = most_given(messages, answers)
+    by_each = journal.given()
+    given = most_given(*by_each)
     worst = plan.worst(given)
-    who = int(((messages == worst.messages) & (answers == worst.answers)).argmax()) if any(worst) else None
+    who = int((by_each == np.array([worst]).T).all(axis=0).argmax()) if any(worst) else None
     line = {"kind": "end", "why": why, "rounds": done, "worst_client": who,
             "releases_of_worst": _releases(plan, worst), **plan.spent(given)}  # fmt: skip
     if plan.asking is not None:
-        line["answers_of_worst"] = worst.answers
+        line |= {"answers_of_worst": worst.answers, **({"labels_of_worst": worst.labels} if worst.labels else {})}
     possible = _possible(plan, journal, done) if why in EARLY and plan.study.privacy.promises else given
     most = plan.worst(possible)
     units = plan.epsilons(_releases(plan, most))
     if possible != given:
         line |= {"of_rounds_done": plan.spent(given), "releases_possible": _releases(plan, most)}
         line |= {"answers_possible": most.answers} if plan.asking is not None else {}
+        line |= {"labels_possible": most.labels} if most.labels else {}
         line |= _at_most(plan.spent(possible))
         units = {unit: own | _at_most({"epsilon": own["epsilon"]}) for unit, own in units.items()}
     if units:
@@ -52,19 +53,18 @@ def _possible(plan: Plan, journal: Journal, done: int) -> tuple[Given, ...]:
     Of a run that ends early: when it does may tell of what was sent, so what it gives away is bounded by what all its
     rounds would have (docs/proofs/composition.md, section 13).
     """
-    own, run, evaluation = plan.study.clients, plan.study.run, plan.study.evaluation
-    messages, answers = journal.given(done if journal.paid(done + 1) else None)  # the next is asked again for nothing
+    own, run = plan.study.clients, plan.study.run
+    by_each = journal.given(done if journal.paid(done + 1) else None)  # the next is asked again for nothing
     for round in range(done + 1, run.rounds + 1):
         asked = own.schedule.asked(own.count, run.seed, round)
-        messages[asked] += 1
-        answers[asked] += evaluation is not None and evaluation.due(round, run.rounds)
+        more = np.array([given_in_round(plan.study, round)]).T
+        by_each[:, asked] += more
         if plan.study.privacy.budget is None:
             continue
-        if not all(map(plan.affords, most_given(messages[asked], answers[asked]))):
-            messages[asked] -= 1
-            answers[asked] -= evaluation is not None and evaluation.due(round, run.rounds)
+        if not all(map(plan.affords, most_given(*by_each[:, asked]))):
+            by_each[:, asked] -= more
             break
-    return most_given(messages, answers)
+    return most_given(*by_each)
 
 
 def _at_most(spent: dict[str, Any]) -> dict[str, Any]:

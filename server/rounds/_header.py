@@ -62,9 +62,9 @@ def _evaluation(plan: Plan) -> dict[str, Any]:
     """What a run's header says of its evaluation: when it is, about which records, and what an answer gives away."""
     own = plan.study.evaluation
     assert own is not None
-    [event] = answer_events(plan.study)
+    events = [event_as_data(each) for each in answer_events(plan.study)]
     about = {"every": own.every, "held_out": own.held_out, "public": own.public}
-    return about | {"release": event_as_data(event)}
+    return about | dict(zip(("release", "labels"), events, strict=False))
 
 
 def released(plan: Plan) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv.studies.evaluating import Question
 from fedpriv.wire import Rejected
 
 
@@ -23,7 +24,7 @@ class Task:
     timeout: float  # seconds
     settings: NDArray[np.float64] | None = None  # of these clients' releases, where they adapt: a row each
     run: str = ""  # which run of the study, as its directory calls it
-    evaluates: bool = False  # whether clients are asked for answers about the model, not for messages
+    asks: Question | None = None  # what clients are asked in an evaluation, where it is no message
 
     def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The adapting settings of some of a round's clients, a row each, for their node; None where none adapt."""

@@ -197,6 +197,12 @@ class Inbox:
             matrix[np.searchsorted(clients, own)] = self._reading.rows_seen(rows)
         return self._reading.of_rows(self._round, matrix, reference)
 
+    def symbols_told(self) -> Numbers:
+        """How many of a round's messages of one coordinate, each kept, are each symbol of the mechanism from 0 on."""
+        packed = packing_of(self._mechanism)
+        told = [packed.unpack(payload, 1).reshape(-1).astype(np.int64) for _, payload in self._rows]
+        return np.bincount(np.concatenate(told), minlength=len(self._mechanism.alphabet or ()))
+
     def tolerance(self) -> float:
         """An estimate: how many coordinates' votes survive the study's attackers, or the worst where they are no votes.
 

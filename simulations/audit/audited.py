@@ -15,7 +15,7 @@ from fedpriv._base.files import replace_file
 from fedpriv._base.spelling import short_number
 from fedpriv.accounting.account import Account
 from fedpriv.auditing.verdict import audit_verdict, more_than_held
-from fedpriv.errors import FedprivError, real
+from fedpriv.errors import FedprivError, one_of, real
 from fedpriv.studies.study import Study
 from server.directory import STUDY, id_of
 from server.progress.live_line import LiveLine
@@ -25,10 +25,17 @@ from simulations.report.run.runs import Run
 from simulations.runs.running import begun_study, study_of
 
 if TYPE_CHECKING:
-    from simulations.audit.sources import Audit
+    from simulations.audit.sources import Asked, Audit
     from simulations.audit.trials import Audited
 
-USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries, by kind
+USUAL = {
+    "messages": 20_000,
+    "answers": 20_000,
+    "labels": 20_000,
+    "sums": 100_000,
+    "records": 5_000,
+    "means": 5_000,
+}  # canaries, by kind
 ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
 File = str | os.PathLike[str]
 
@@ -37,6 +44,7 @@ def audit(
     given: Study | Run | File,
     directory: File | None = None,
     *,
+    of: Asked = "messages",
     overrides: Iterable[str] = (),
     canaries: int | None = None,
     confidence: float = 0.99,
@@ -45,7 +53,8 @@ def audit(
     """Audit a study or a run: what an attacker really learns, by canaries' trials, beside what is certified (fp.audit).
 
     `given` is a study (a file, the name of one that ships, TOML text, or a `Study`) with its `overrides`, or a run (its
-    directory, or what `run` gave). `canaries` are its trials, thousands unless said; every bound holds with
+    directory, or what `run` gave). `of` says whether messages are audited, or an evaluation's answers or labels, which
+    go to a directory of their own. `canaries` are its trials, thousands unless said; every bound holds with
     `confidence`. audit.json and audit.png go to `directory`, else to audits/NAME, or to `audit` in the run's own. What
     is given is what audit.json holds: `found["stands"]` says whether the certificate does.
 
@@ -56,10 +65,12 @@ def audit(
     True
     """
     check_confidence(confidence)
+    one_of(("messages", "answers", "labels"), of=of)
     from simulations.audit.sources import source_of
 
     study, place, named = _audited_study(given, list(overrides))
-    source, where = source_of(study), Path(directory) if directory is not None else place
+    apart = place if of == "messages" else place.with_name(f"{place.name}-{of}")
+    source, where = source_of(study, of), Path(directory) if directory is not None else apart
     with alone(where):
         return concluded_audit(
             source, study.name, study.privacy.delta, where, {"study": named.hex()},

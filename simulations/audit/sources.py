@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple, assert_never
 from clients.training.prepared import net_of, pool_of
 from fedpriv.errors import FedprivError
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.evaluating import Question, answers_seed, asking_study
+from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit._central import Means
@@ -14,7 +16,8 @@ from simulations.audit._records import Records
 from simulations.audit.messages import Messages
 from simulations.audit.trials import Source
 
-Of = Literal["messages", "sums", "records", "means", "node"]
+Of = Literal["messages", "sums", "records", "means", "node", "answers", "labels"]
+Asked = Literal["messages", "answers", "labels"]  # what of a study somebody wants audited
 
 
 class Audit(NamedTuple):
@@ -26,8 +29,13 @@ class Audit(NamedTuple):
     first: int  # the number of the first canary: the first that is no client's
 
 
-def source_of(study: Study) -> Audit:
-    """The audit of a resolved study: trials of its records' releases, or else of messages, sums or means."""
+def source_of(study: Study, of: Asked = "messages") -> Audit:
+    """The audit of a resolved study: trials of its records' releases, or else of messages, sums or means; of answers.
+
+    These are audited by themselves, as many as the client that gives most gives, and so are labels.
+    """
+    if of != "messages":
+        return _of_answers(study, of)
     rounds, privacy = guarantee.releases_of_worst(study), study.privacy
     if privacy.kept is not None:
         raise FedprivError(
@@ -37,6 +45,16 @@ def source_of(study: Study) -> Audit:
     if privacy.private_sum is not None:
         return Audit(Records(study, rounds), "records", study.run.seed, study.clients.count)
     return _by_trust(study, rounds)
+
+
+def _of_answers(study: Study, of: Literal["answers", "labels"]) -> Audit:
+    """The audit of a study's answers, or of the label told: of messages of one coordinate; refused without any."""
+    question: Question = "labels" if of == "labels" else "right"
+    asking, times = asking_study(study, question), max(getattr(each, of) for each in given_in_all(study))
+    if asking is None:
+        raise FedprivError(f"{study.name}: no {of} to audit: its [evaluation] asks for none")
+    event, seed = guarantee.promised_event(asking, 1, times), answers_seed(study.run.seed, f"audit of {of}")
+    return Audit(Messages(event, asking.privacy.channel, study.privacy.noise, seed), of, seed, study.clients.count)
 
 
 def _by_trust(study: Study, rounds: int) -> Audit:

@@ -31,6 +31,7 @@ examples:
   fedpriv audit digits --set privacy.trust=local --set privacy.epsilon=8 --canaries 20000
   fedpriv audit ptr --canaries 2000
   fedpriv audit runs/digits --confidence 0.95 --json
+  fedpriv audit runs/digits --of labels
   fedpriv audit --node /srv/fedpriv --study study.toml
 """
 
@@ -63,6 +64,10 @@ OPTIONS = (
         action="append", default=[], dest="overrides",
     ),
     option(
+        "--of", "WHAT", "messages (default), or answers or labels, which an evaluation asks for",
+        choices=("messages", "answers", "labels"), default="messages",
+    ),
+    option(
         "--canaries", "N", "trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 100 up of a node)",
         type=whole_number,
     ),
@@ -86,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
     """Run `fedpriv audit` on a study, a run or a node, and print what was found: 1 where the certificate is refuted."""
     check_confidence(options.confidence)
     if options.node:
+        if options.of != "messages":
+            raise FedprivError(f"--of {options.of} is of a study or a run, and --node audits all that a node sends")
         found = _of_node(options)
     elif options.given is None:
         raise FedprivError("name what is audited: a study, the directory of a run, or --node DIR")
@@ -93,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         raise FedprivError("--neighbour and --study are of --node DIR, and no node is named")
     else:
         found = audit(
-            options.given, options.out, overrides=options.overrides, canaries=options.canaries,
+            options.given, options.out, of=options.of, overrides=options.overrides, canaries=options.canaries,
             confidence=options.confidence, quiet=options.quiet,
         )  # fmt: skip
     show_found(words.without_curves(found), audit_table(found), options.json)

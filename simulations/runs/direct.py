@@ -22,6 +22,7 @@ from fedpriv import given
 from fedpriv._base.arrays import Numbers
 from fedpriv._base.own_modules import MODULES, look_for_modules
 from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.studies.evaluating import Question
 from server.rounds.driver import Answer, Task
 from simulations.flower.surroundings import reach_ray, usable_cores
 
@@ -48,7 +49,7 @@ class Here:
         """Answer a round's task in this process: each cohort's reply as it is made, or why it failed."""
         for part in cohort_parts(task.clients, self._cohorts):
             try:
-                asked = task.settings_of(part), task.evaluates
+                asked = task.settings_of(part), task.asks
                 yield _answer(part, cohort.cohort_reply(task.study, task.weights, task.round, part, *asked), task)
             except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
@@ -96,7 +97,7 @@ class OnRay:
         owing: dict[Any, Numbers] = {}
         for place, part in enumerate(cohort_parts(task.clients, self._cohorts)):
             worker = self._workers[place % len(self._workers)]
-            asked = task.settings_of(part), task.evaluates
+            asked = task.settings_of(part), task.asks
             owing[worker.answer.remote(task.study, weights, task.round, part, *asked)] = part
         until = monotonic() + task.timeout  # of the whole round, as under Flower
         while owing:
@@ -147,10 +148,10 @@ class _Worker:
         round: int,
         clients: Numbers,
         settings: NDArray[np.float64] | None,  # of their releases that adapt, a row each
-        evaluates: bool,
+        asks: Question | None,
     ) -> bytes:
         """A cohort's reply to a round in this Ray worker, as bytes: what a node of the study would send."""
-        return cohort.cohort_reply(study, weights, round, clients, settings, evaluates)
+        return cohort.cohort_reply(study, weights, round, clients, settings, asks)
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:

@@ -51,12 +51,13 @@ def run_forecast(study: Study) -> dict[str, Any]:
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
     evaluation = study.table().get("evaluation")
-    asked, answers = (int(own.sum()) for own in given_by_each(study))
+    given = [int(own.sum()) for own in given_by_each(study)]
     own = study.privacy
     carried = [kind_with_settings(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None
-    sent = asked * size.bytes + (answers * size_of(plan.asking).bytes if plan.asking else 0.0)
-    seconds = asked * _seconds_a_client(ready)
+    plans = plan, plan.asking, plan.asking_labels
+    sent = sum(times * size_of(own).bytes for times, own in zip(given, plans, strict=True) if own is not None)
+    seconds = given[0] * _seconds_a_client(ready)
     # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
     spent = plan.spent(given_in_all(study))
     look = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))

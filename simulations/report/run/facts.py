@@ -12,7 +12,7 @@ from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
 from server.progress import early_words
-from server.progress.accuracy_words import accuracy_rows, accuracy_sentences, public_words
+from server.progress.accuracy_words import accuracy_rows, accuracy_sentences, labels_rows, public_words
 from server.progress.words import (
     ASSUMED,
     ASSUMED_HERE,
@@ -73,7 +73,7 @@ def outcome_facts(run: Run) -> Rows:
     """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
     said = public_words(run.header["test_examples"], run.header.get("evaluation"))
-    rows = accuracy_rows(run.measured, said, run.last("evaluated"))
+    rows = accuracy_rows(run.measured, said, run.last("evaluated")) + labels_rows(run.last("labels"))
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
@@ -190,6 +190,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "accuracy": None, **run.measured, "loss": run.last("loss"), "epsilon": run.epsilon,
         "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
         **({"evaluated": run.last("evaluated")} if "evaluation" in header else {}),
+        **({"labels": run.last("labels")} if "labels" in header.get("evaluation", {}) else {}),
         **{name: own for name in ("mu", "beta") if (own := run.spent(name)) is not None},
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},

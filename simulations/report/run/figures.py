@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
-from server.progress.accuracy_words import answers_words
+from server.progress.accuracy_words import answers_words, labels_rows
 from server.progress.words import ASYMPTOTIC
 from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
@@ -38,6 +38,7 @@ def run_pictures(run: Run) -> list[Picture]:
     made = [
         styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
         styled_picture("answers", "Accuracy by clients' answers", lambda: answers_figure(run)),
+        styled_picture("labels", "Labels by clients' word", lambda: labels_figure(run)),
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
@@ -105,6 +106,24 @@ def answers_figure(run: Run) -> Drawn | None:
     label_ends(axes, ends, size=8)
     note = "Shaded: where it lies 19 times in 20, if every client draws its answer as the mechanism says."
     return figure, f"By clients' answers, in round {x[-1]}: {answers_words(lines[-1][1])}.", note
+
+
+def labels_figure(run: Run) -> Drawn | None:
+    """The figure of a report on which classes clients' records are of, by the labels they told; or None."""
+    if (found := run.last("labels")) is None:
+        return None
+    share, low, high = ([own[name] for own in found["classes"]] for name in ("share", "low", "high"))
+    figure, (axes,) = new_figure(2.6)
+    at = range(len(share))
+    axes.vlines(at, low, high, color=BLUE, alpha=0.3, lw=4)
+    axes.plot(at, share, "o", color=BLUE, ms=4)
+    axes.set_title("share of records")
+    axes.set_xlabel("class")
+    axes.set_ylim(min(0, *share), max(*high, *share) * 1.05)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    words = "; ".join(" ".join(row).strip() for row in labels_rows(found))
+    note = "Bars: where the shares of all classes lie together 19 times in 20, if every client draws as it says."
+    return figure, f"By {words}.", note
 
 
 def epsilon_figure(run: Run) -> Drawn | None:

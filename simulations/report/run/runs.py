@@ -239,6 +239,9 @@ class Run:
             given = [replace(event, rounds=self.releases * event.rounds) for event in events]
             if (asked := self.header.get("evaluation")) is not None:
                 given.append(replace(event_of(asked["release"]), rounds=self.answers))
+                end: Line = self.records.end or {}
+                if labels := int(end.get("labels_possible") or end.get("labels_of_worst") or 0):
+                    given.append(replace(event_of(asked["labels"]), rounds=labels))
             return Account(tuple(given))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None

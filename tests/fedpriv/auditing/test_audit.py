@@ -46,6 +46,7 @@ from fedpriv.mechanisms import (
     Gaussian,
     Laplace,
     NoisySign,
+    RandomisedResponse,
     Skellam,
     StochasticSign,
     Ternarize,
@@ -55,6 +56,7 @@ from fedpriv.randomness.grid import FineGrid
 from fedpriv.randomness.streams import stream
 from fedpriv.randomness.wide import rounded_real
 from fedpriv.studies import file as study_file
+from fedpriv.studies.promise import answer_events
 from fedpriv.trust import Sums
 from server.rounds import planned
 from simulations.audit.audited import audit
@@ -300,6 +302,36 @@ def test_the_certificate_of_messages_stands_and_the_audit_comes_near_it(name, tm
     assert found["stands"]
     assert found["repeated"] == 0
     assert 0.7 * found["mu"]["of_epsilon"] < found["mu"]["audited"]
+
+
+ASKS = """
+[evaluation]
+mechanism = { kind = "StochasticSign", scale = 1.5 }
+every = 2
+labels = { classes = 10, epsilon = 1.5 }
+"""
+
+
+@pytest.mark.parametrize(("of", "times", "weaker"), [
+    ("answers", 2, StochasticSign(clip=1.0, scale=1.1)),
+    ("labels", 1, RandomisedResponse(clip=1.0, levels=9, epsilon=3.5)),
+])  # fmt: skip
+def test_answers_and_labels_are_audited_too_and_those_of_less_noise_than_is_charged_are_found(
+    of: Any, times: int, weaker: Any, tmp_path: Path
+) -> None:
+    study = resolved(SMALL + LOCAL.format(kind="StochasticSign", epsilon=40.0, settings="") + ASKS)
+    own: Any = source_of(study, of)
+    event = own.source.event
+    assert (own.kind, event.dimension, event.rounds) == (of, 1, times)
+    assert event in answer_events(study, times, times)
+    found = audit(study, tmp_path / "out", of=of, canaries=4_000, quiet=True)
+    assert found["stands"]
+    assert 0 < found["mu"]["audited"] <= found["mu"]["certified"]
+    leaky = replace(own.source, channel=replace(own.source.channel, mechanism=weaker))
+    trials = conducted_trials(leaky, 4_000, own.seed, own.first, tmp_path / "leaky", lambda _: None).trials
+    assert more_than_held(trials, own.source.most)
+    with pytest.raises(FedprivError, match=f"no {of} to audit"):
+        source_of(resolved(SMALL + LOCAL.format(kind="StochasticSign", epsilon=40.0, settings="")), of)
 
 
 @pytest.mark.parametrize("name", SUMMED)

@@ -117,6 +117,30 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
 
 @pytest.mark.flower
 @pytest.mark.slow
+def test_nodes_of_a_deployment_answer_and_tell_labels_as_the_simulation_does_and_charge_their_ledgers_for_it(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, told, _ = deploy(capsys, place, "up", "--nodes", "2", "--seeded")
+    assert code == 0
+    asked = "evaluation.mechanism = { kind = 'StochasticSign', scale = 3.0 }\n"
+    asked += "evaluation.labels = { classes = 3, epsilon = 1.0 }\n"
+    text = TINY.replace("privacy.budget = 8.0\n", "").replace("run.rounds = 2", "run.rounds = 1") + asked
+    (tmp_path / "tiny.toml").write_text(text)
+    monkeypatch.setenv("FLWR_HOME", told["flwr_home"])
+    run = ["run", str(tmp_path / "tiny.toml"), "--superlink", "local", "--quiet", "--json"]
+    assert main([*run, "--out", str(tmp_path / "deployed")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["evaluated"]["answered"], result["labels"]["answered"]) == (21, 21)
+    rounds.run_rounds(study_file.parsed_study(text), tmp_path / "direct", direct.Here(), quiet=True)
+    assert (tmp_path / "deployed" / "records.jsonl").read_bytes() == (tmp_path / "direct/records.jsonl").read_bytes()
+    for number in (0, 1):
+        charges = lines(place / f"node-{number}" / "ledger", "ledger.jsonl")[1:]
+        kinds = [event["kind"] for line in charges for event in line["events"]]
+        assert kinds == ["Binomial", "StochasticSign", "RandomisedResponse"]
+
+
+@pytest.mark.flower
+@pytest.mark.slow
 def test_a_node_whose_data_fail_the_check_says_which_record_in_its_own_log_and_one_sentence_to_the_server(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
