@@ -16,7 +16,7 @@ from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.flower._ledger import Home, charged
 from fedpriv.flower._masks import Seal
-from fedpriv.flower._terms import CHARGED, SELF, Terms, reply_of
+from fedpriv.flower._terms import CHARGED, FRAME, SELF, Terms, reply_of
 from fedpriv.flower._vector import unmoved_by_app
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
@@ -26,11 +26,11 @@ log = getLogger("fedpriv")
 
 
 def answered_once(
-    home: Home, ask: Ask, event: Event, what: str, drawn: Callable[[], tuple[bytes, dict[str, Any]]]
+    home: Home, ask: Ask, event: Event, what: str, drawn: Callable[[], tuple[bytes, dict[str, Any]]], place: str = FRAME
 ) -> RecordDict:
     """A node's answer to an ask, from `drawn` once it is charged, with metrics; the one it gave before, where it did.
 
-    `what` an ask is of is for the refusal of another of the same.
+    `what` an ask is of is for the refusal of another of the same; the records of the answer are named by `place`.
     """
     with opened_ledger(home.folder, home.place) as ledger:
         told: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def answered_once(
             frame, told = drawn()
             with unmoved_by_app():
                 ledger.store(ask, frame)
-        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
+        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)}, place)
 
 
 def drawn_frame(channel: Channel, terms: Terms, update: Rows, seal: Seal | None = None) -> bytes:
