@@ -195,7 +195,7 @@ def answer_in_private(
         if each is not own:  # a label is told once in a run, whatever the model and the round
             ask = Ask.of(evaluation_terms((each,), 1, "", "").identity, 1, SELF, run=terms.run)
         drawn = _drawing(each, terms, said)
-        records |= answered_once(home, ask, question_event(each), "an evaluation", drawn, each.place)
+        records |= answered_once(home, ask, question_event(each), "an evaluation", drawn, place=each.place)
     return RecordDict(records)
 
 

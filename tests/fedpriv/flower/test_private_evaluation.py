@@ -198,8 +198,9 @@ def test_a_server_that_asks_for_labels_in_every_round_gets_the_same_bytes_and_ch
         strategy._labels_due = True
         sent = strategy.configure_evaluate(round, model, ConfigRecord(), nodes)  # type: ignore[arg-type]
         replies = nodes.send_and_receive(sent)
-        told += [each.content.array_records["fedpriv.labels"]["fedpriv"].data for each in replies]
-    assert told[:2] == told[2:]
+        found = {each.metadata.src_node_id: each.content.array_records["fedpriv.labels"]["fedpriv"] for each in replies}
+        told.append({node: array.data for node, array in found.items()})
+    assert told[0] == told[1]
     for ledger in read_ledgers(tmp_path).values():
         assert [event.rounds for event in ledger.events if "Randomised" in type(event.mechanism).__name__] == [1]
 
