@@ -49,11 +49,10 @@ def coin_at(failure: float, trimmed: int, margin: int) -> Coin:
     return Coin(passes, chance)
 
 
-def log_coin(failure: float, trimmed: int, margin: int) -> tuple[float, float]:
-    """ln of the chances that PTR's coin passes and fails at a margin."""
-    passes, chance = coin_at(failure, trimmed, margin)
-    own, other = log(chance), log1p(-chance)
-    return (own, other) if passes else (other, own)
+def log_coin(coin: Coin) -> tuple[float, float]:
+    """ln of the chances that PTR's coin passes and fails."""
+    own, other = log(coin.chance), log1p(-coin.chance)
+    return (own, other) if coin.passes else (other, own)
 
 
 def coin_pair(failure: float, trimmed: int, margin: int) -> Tradeoff:
