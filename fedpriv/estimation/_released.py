@@ -1,4 +1,4 @@
-"""One tested release, drawn: the test by an exact coin or exact noise, the value under exact noise on a grid."""
+"""One tested release: its plan by an (ε, δ), and its value under exact noise on a grid."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from fedpriv.accounting.event import Event
 from fedpriv.estimation import _budget as budget
 from fedpriv.estimation._estimate import Estimate, Tested
 from fedpriv.mechanisms import GeneralPtr
-from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.grid import FineGrid
-from fedpriv.randomness.wide import rounded_real
 from fedpriv.trust import Adjacency
 
 FARTHEST = 2.0**62  # steps of a grid: values are held to as many, so that whole numbers of 64 bits add noise to them
@@ -84,14 +82,6 @@ def planned_test(
 def held_numbers(column: Vector) -> Vector:
     """Numbers of records as finite ones, each by itself and none dropped: a nan becomes 0, an infinity 1e300."""
     return np.clip(np.nan_to_num(column, nan=0.0), -LARGEST, LARGEST)
-
-
-def passes_test(own: GeneralPtr, margin: int, rng: Generator) -> bool:
-    """Whether the test of a margin passes: an exact coin, or Laplace noise that is drawn rounded, exactly."""
-    if own.test_noise is not None:
-        return min(margin, own.margin) + int(rounded_real(float(own.test_noise), 1).draw((), rng)) >= own.enough
-    passes, chance = own.coin(margin)
-    return bool(bernoulli([chance], rng)[0]) == passes
 
 
 def grid_for(own: GeneralPtr, moved: float, dimension: int = 1) -> FineGrid:

@@ -26,7 +26,6 @@ from fedpriv.estimation._released import (
     estimate_of_tests,
     grid_for,
     held_numbers,
-    passes_test,
     planned_test,
     released_value,
 )
@@ -34,6 +33,7 @@ from fedpriv.estimation._settings import Delta, Epsilon
 from fedpriv.estimation.margins import mode_margin, rank_margin, trimmed_margin
 from fedpriv.mechanisms import GeneralPtr
 from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases.ptr import passes_test
 from fedpriv.settings import check_fields
 
 Proposed = Annotated[

@@ -19,11 +19,12 @@ from fedpriv.accounting.event import Event
 from fedpriv.errors import FAULTS, FedprivError, positive, reason, whole
 from fedpriv.estimation import _budget as budget
 from fedpriv.estimation._estimate import Estimate, records_of
-from fedpriv.estimation._released import Answer, estimate_of_tests, passes_test, planned_test, released_value
+from fedpriv.estimation._released import Answer, estimate_of_tests, planned_test, released_value
 from fedpriv.estimation._settings import Delta, Epsilon
 from fedpriv.estimation.margins import margin_by_sensitivity
 from fedpriv.mechanisms import GeneralPtr
 from fedpriv.randomness.streams import stream
+from fedpriv.releases.ptr import passes_test
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 

@@ -339,9 +339,7 @@ def test_a_study_takes_the_coin_unless_it_has_laplace_noise_and_ids_of_before_st
 
 
 def test_a_study_may_calibrate_the_noise_of_a_laplace_test():
-    own = parsed_study(
-        STUDY, overrides=["privacy.release.noise=4.0", "privacy.release.test='laplace'", "run.rounds=2"]
-    )
+    own = parsed_study(STUDY, overrides=["privacy.release.noise=4.0", "privacy.release.test='laplace'", "run.rounds=2"])
     whole = calibrated_study(own, 650)
     assert whole.privacy.release.settings["test_noise"] > 0.5
 
