@@ -20,6 +20,7 @@ from fedpriv.mechanisms import (
     Costed,
     Exponential,
     Gaussian,
+    GeneralPtr,
     Histogram,
     Laplace,
     NoisySign,
@@ -49,7 +50,7 @@ from fedpriv.trust import (
 )
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
-Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential)  # by themselves they stand for a curator's noise
+Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential, GeneralPtr)  # by themselves they stand for a curator's noise
 BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Bound)}
 FACTS = {
     "kind", "settings", "bound", "dimension", "trust", "clients", "unit", "adjacency", "sampling", "rounds", "seen",
@@ -91,6 +92,11 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
+        if isinstance(self.mechanism, GeneralPtr) and not (self.sampling == 1 and isinstance(self.trust, Central)):
+            raise FedprivError(
+                "GeneralPtr is a curator's answer about all records: trust must be 'central', sampling 1, got "
+                f"{word_of(self.trust)!r}, {self.sampling:g}"
+            )
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Mask, Vector
 from fedpriv.errors import FedprivError, natural, whole
-from fedpriv.mechanisms import Ptr
+from fedpriv.mechanisms import GeneralPtr, Ptr
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.wide import rounded_real
 
@@ -61,7 +61,7 @@ def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) ->
     return chosen
 
 
-def passes_test(ptr: Ptr, margin: int, rng: Generator) -> bool:
+def passes_test(ptr: Ptr | GeneralPtr, margin: int, rng: Generator) -> bool:
     """Whether PTR's test lets the trimmed sum through: by a coin, or where Δ + Lap(0, b), rounded, is `ptr.enough`.
 
     Δ = 0 does with a chance of at most δ₀.
