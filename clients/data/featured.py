@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from clients.data import DATA_SETS, Data
 from clients.data.features import Features, features_of
-from clients.data.features.making import featured_pool
+from clients.data.features.making import PLACES, featured_pool
 from clients.data.pool import Pool
+from fedpriv._base.tables import inline_toml
 from fedpriv.registry import Kind
 
 
@@ -28,9 +29,28 @@ class Featured:
         return replace(self, data=self.data.resolved())
 
     @property
+    def labels(self) -> str:
+        """What the labels of the set's records are, classes or numbers: features change none."""
+        return str(getattr(self.data, "labels", "classes"))
+
+    @property
     def where(self) -> str | None:
         """Where the set's own records lie, for a run's files and people; None where they come with the class."""
         return getattr(self.data, "where", None)
+
+
+def told_features(table: Kind) -> str:
+    """The features that a [data] table says, as a line of TOML without places; "none" where it says none.
+
+    By it a node compares the study's with its own policy's.
+
+    >>> told_features(Kind("Digits", {"features": {"kind": "Cached", "path": "mine"}})), told_features(Kind("Digits"))
+    ('{ kind = "Cached" }', 'none')
+    """
+    given = table.settings.get("features")
+    if not isinstance(given, Mapping):
+        return "none"
+    return inline_toml({name: given[name] for name in sorted(given) if name not in (*PLACES, "column")})
 
 
 def data_set_of(table: Kind) -> Data:

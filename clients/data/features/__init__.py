@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
+from clients.data.features._convolutions import RandomConvolutions
 from clients.data.features._histograms import Histograms
+from clients.data.features._network import Pretrained
+from clients.data.features._scattering import Scattering
+from clients.data.features._stored import Cached
 from fedpriv._base.arrays import Rows
 from fedpriv.errors import FedprivError, whole
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import check_fields
 
-__all__ = ["FEATURES", "BesideData", "BesideFeatures", "FeatureMap", "Features", "Histograms", "features_of"]
+__all__ = [
+    "FEATURES",
+    "BesideData",
+    "BesideFeatures",
+    "Cached",
+    "FeatureMap",
+    "Features",
+    "Histograms",
+    "Pretrained",
+    "RandomConvolutions",
+    "Scattering",
+    "features_of",
+]
 
 Normalise = Literal["record", "group", "none"]
 
@@ -47,7 +64,9 @@ class BesideFeatures:
             raise FedprivError(f'groups = {self.groups}, and normalise = "{self.normalise}": "group" has groups')
 
 
-FEATURES: Registry[FeatureMap] = Registry("feature map", FeatureMap, (Histograms,), beside=BesideFeatures)
+FEATURES: Registry[FeatureMap] = Registry(
+    "feature map", FeatureMap, (Histograms, RandomConvolutions, Scattering, Pretrained, Cached), beside=BesideFeatures
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +83,11 @@ class Features:
     table: Kind
     made: FeatureMap = field(compare=False)
     beside: BesideFeatures = field(compare=False)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that the features come from besides the records, none of most kinds."""
+        return tuple(getattr(self.made, "files", ()))
 
 
 def features_of(table: Any) -> Features:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import secrets
@@ -17,23 +18,25 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.data.features import Features
+from clients.data.features import Cached, Features
 from clients.data.features._kept import kept_rows
 from clients.data.features._normalised import normalised
 from clients.data.identity import Line, data_digest
-from clients.data.pool import Pool, scaled_features
+from clients.data.pool import Pool, Stored, scaled_features
+from clients.data.reading import Stamp, files_stamp
 from fedpriv._base.arrays import Rows
 from fedpriv._base.digests import object_digest
+from fedpriv._base.one_thread import one_thread
 from fedpriv._base.syntax import code_digest
 from fedpriv.errors import FAULTS, FedprivError, reason
 
 AT_ONCE = 256  # records: a block of a thread
 PROBED = 64  # records by which features are looked at, whether one's depend on others
 SLACK = 1e-4  # of the largest feature: how far floats may be off where other records stand beside one
-LIBRARIES = ("numpy", "scipy", "numba")
+LIBRARIES = ("numpy", "scipy", "numba", "torch")
+PLACES = ("path", "weights")  # settings that say where files lie: what stands in them has a digest
 
 
-@lru_cache(maxsize=4)
 def featured_pool(pool: Pool, own: Features) -> Pool:
     """The pool of a study's features, from the pool of its records: found on this machine's disk, or made and kept.
 
@@ -43,35 +46,68 @@ def featured_pool(pool: Pool, own: Features) -> Pool:
     >>> pool.shape, pool.x_test.shape, pool.features["of"]
     ((540,), (360, 540), [8, 8])
     """
-    code = object_digest(type(own.made)) if ":" in own.table.kind else code_digest([Path(__file__).parent])
-    facts = pool.divide, pool.subtract, own.table.table(), code, platform.machine()
-    words = repr((data_digest(pool), facts, [(name, version(name)) for name in LIBRARIES]))
-    name = blake2b(words.encode(), digest_size=16).hexdigest()
-    rows = kept_rows(name, lambda: made_rows(pool, own)) if code else made_rows(pool, own)
-    about: Line = {**own.table.table(), "of": list(pool.shape)}
-    if ":" in own.table.kind:
-        about["code"] = code or f"unknown {secrets.token_hex(6)}"  # nothing tells it from another: no run goes on
+    return _featured(pool, own, files_stamp(own.files))
+
+
+@lru_cache(maxsize=4)
+def _featured(pool: Pool, own: Features, stamp: Stamp) -> Pool:
+    """What `featured_pool` gives, kept in this process while the features' files stay as they are."""
+    table = own.table.table()
+    about: Line = {name: value for name, value in table.items() if name not in PLACES} | {"of": list(pool.shape)}
+    if own.files:
+        about["files"] = [_digest_of(file) for file in own.files]
+    code = _code_of(own)
+    if code is None:  # nothing tells it from another: no run goes on with it
+        rows, about["code"] = made_rows(pool, own), f"unknown {secrets.token_hex(6)}"
+    else:
+        facts = about, pool.divide, pool.subtract, platform.machine(), [(name, version(name)) for name in LIBRARIES]
+        words = repr((data_digest(pool), facts, code, code_digest([Path(__file__).parent])))
+        rows = kept_rows(blake2b(words.encode(), digest_size=16).hexdigest(), lambda: made_rows(pool, own))
+        about |= {"code": code} if code else {}
     x, x_test = rows[: len(pool)], rows[len(pool) :]
     found = replace(pool, x=x, x_test=x_test, divide=1.0, subtract=0.0, held=None, features=about)
     found.known["sha256"] = data_digest(pool)
     return found
 
 
+def _code_of(own: Features) -> str | None:
+    """A digest of the code of one's own that makes features, "" where none has a part; None where nothing tells it."""
+    named = type(own.made) if ":" in own.table.kind else getattr(own.made, "made_by", None)
+    return "" if named is None else object_digest(named)
+
+
+def _digest_of(file: Path) -> str:
+    """SHA-256 of a file that features come from, in hexadecimal, by which it is known again."""
+    try:
+        with open(file, "rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise FedprivError(f"features: {file}: cannot be read ({error.strerror})") from None
+
+
 def made_rows(pool: Pool, own: Features) -> Rows:
     """The features of all of a pool's records, those held out behind the others, made on all cores and checked."""
     total = len(pool) + len(pool.x_test)
-    if not total:  # a node without records, whose model has a shape all the same
-        return _made(own, np.zeros((1, *pool.shape), np.float32), 0)[:0]
-    step = total if own.beside.public else AT_ONCE
+    step = max(total, 1) if own.beside.public else AT_ONCE
     starts = range(0, total, step)
-    first = _made(own, _records(pool, 0, step), 0)
+    stored = own.made.rows_of(len(pool), len(pool.x_test)) if isinstance(own.made, Cached) else None
+    if stored is None and not total:  # a node without records, whose model has a shape all the same
+        return _made(own, np.zeros((1, *pool.shape), np.float32), 0)[:0]
+
+    def block(start: int) -> Rows:
+        """The features of the records from one number on, as many as are made at once."""
+        if stored is not None:
+            return _checked(own, stored[start : start + step], start)
+        return _made(own, _records(pool, start, start + step), start)
+
+    first = block(0)
     if ":" in own.table.kind and not own.beside.public:
         _check_alone(own, _records(pool, 0, PROBED))
     out = np.empty((total, *first.shape[1:]), np.float32)
 
     def fill(start: int) -> None:
         """Make one block of features and put it in its place; refused where it is of another shape than the first."""
-        made = first if not start else _made(own, _records(pool, start, start + step), start)
+        made = block(start) if start else first
         if made.shape[1:] != first.shape[1:]:
             where = "held-out record" if start >= len(pool) else "record"
             raise FedprivError(
@@ -80,7 +116,7 @@ def made_rows(pool: Pool, own: Features) -> Rows:
         out[start : start + step] = made
 
     workers = 1 if ":" in own.table.kind else len(os.sched_getaffinity(0))  # one's own may not bear threads
-    with ThreadPoolExecutor(workers) as threads:
+    with one_thread(), ThreadPoolExecutor(workers) as threads:
         _watched(threads.map(fill, starts), total, step)
     return out
 
@@ -103,12 +139,20 @@ def _made(own: Features, records: Rows, first: int) -> Rows:
         if ":" not in kind:
             raise
         raise FedprivError(f"features: {kind}: {reason(error)}") from error
-    if found.dtype.kind not in "fiub" or found.ndim < 2 or len(found) != len(records) or 0 in found.shape[1:]:
+    if found.ndim < 1 or len(found) != len(records):
         raise FedprivError(
-            f"features: {kind} must give a row of numbers for each of {len(records)} records, got {found.dtype} of "
-            f"shape {found.shape}"
+            f"features: {kind} must give a row for each of {len(records)} records, got the shape {found.shape}"
         )
-    rows = found.astype(np.float32)
+    return _checked(own, found, first)
+
+
+def _checked(own: Features, found: Stored, first: int) -> Rows:
+    """A block of features as float32, normalised; refused where they are no numbers, or not finite."""
+    kind = own.table.kind
+    if found.dtype.kind not in "fiub" or found.ndim < 2 or 0 in found.shape[1:]:
+        raise FedprivError(f"features: {kind} must give rows of real numbers, got {found.dtype} of shape {found.shape}")
+    with np.errstate(over="ignore"):
+        rows = found.astype(np.float32)
     if not (finite := np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).all():
         raise FedprivError(f"features: {kind} gives record {first + int(np.argmin(finite))} what is not finite")
     return normalised(rows, own.beside)
