@@ -99,7 +99,7 @@ def _filters(high: int, wide: int, scales: int, angles: int) -> Filters:
     """The Morlet filter bank of padded images of that size: slant 4/L, frequency 3π/4 and width 0.8 at the finest."""
 
     def wave(scale: int, angle: int) -> Vector:
-        """A wavelet by Fourier transform, which is real: a wave in a Gaussian window, less a window so that it sums to 0."""
+        """A wavelet's Fourier transform, which is real: a wave in a Gaussian window, brought to sum 0."""
         width, turn, slant = 0.8 * 2**scale, (angles - angles // 2 - 1 - angle) * pi / angles, 4 / angles
         window = _gabor(high, wide, width, turn, 0.0, slant)
         waved = _gabor(high, wide, width, turn, 0.75 * pi / 2**scale, slant)

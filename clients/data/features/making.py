@@ -46,7 +46,10 @@ def featured_pool(pool: Pool, own: Features) -> Pool:
     >>> pool.shape, pool.x_test.shape, pool.features["of"]
     ((540,), (360, 540), [8, 8])
     """
-    return _featured(pool, own, files_stamp(own.files))
+    try:
+        return _featured(pool, own, files_stamp(own.files))
+    except FedprivError as error:
+        raise FedprivError(f"features: {error}") from None
 
 
 @lru_cache(maxsize=4)
@@ -82,7 +85,7 @@ def _digest_of(file: Path) -> str:
         with open(file, "rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
-        raise FedprivError(f"features: {file}: cannot be read ({error.strerror})") from None
+        raise FedprivError(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def made_rows(pool: Pool, own: Features) -> Rows:
@@ -133,16 +136,14 @@ def _made(own: Features, records: Rows, first: int) -> Rows:
     kind = own.table.kind
     try:
         found = np.asarray(own.made(records))
-    except FedprivError as error:
-        raise FedprivError(f"features: {error}") from None
+    except FedprivError:
+        raise
     except FAULTS as error:
         if ":" not in kind:
             raise
-        raise FedprivError(f"features: {kind}: {reason(error)}") from error
+        raise FedprivError(f"{kind}: {reason(error)}") from error
     if found.ndim < 1 or len(found) != len(records):
-        raise FedprivError(
-            f"features: {kind} must give a row for each of {len(records)} records, got the shape {found.shape}"
-        )
+        raise FedprivError(f"{kind} must give a row for each of {len(records)} records, got the shape {found.shape}")
     return _checked(own, found, first)
 
 
@@ -150,11 +151,11 @@ def _checked(own: Features, found: Stored, first: int) -> Rows:
     """A block of features as float32, normalised; refused where they are no numbers, or not finite."""
     kind = own.table.kind
     if found.dtype.kind not in "fiub" or found.ndim < 2 or 0 in found.shape[1:]:
-        raise FedprivError(f"features: {kind} must give rows of real numbers, got {found.dtype} of shape {found.shape}")
+        raise FedprivError(f"{kind} must give rows of real numbers, got {found.dtype} of shape {found.shape}")
     with np.errstate(over="ignore"):
         rows = found.astype(np.float32)
     if not (finite := np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).all():
-        raise FedprivError(f"features: {kind} gives record {first + int(np.argmin(finite))} what is not finite")
+        raise FedprivError(f"{kind} gives record {first + int(np.argmin(finite))} what is not finite")
     return normalised(rows, own.beside)
 
 
@@ -169,7 +170,7 @@ def _check_alone(own: Features, records: Rows) -> None:
         now = _made(own, some, 0)
         if before.shape != now.shape or not np.abs(before - now).max() <= SLACK * np.abs(before).max():
             raise FedprivError(
-                f"features: {own.table.kind} gives a record other features beside other records: it must look at each "
+                f"{own.table.kind} gives a record other features beside other records: it must look at each "
                 "alone, or say public = true, where these records, or what it takes of them, are public"
             )
 
