@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, assert_never, get_args
 
 from clients.data import DATA_SETS
+from clients.data.featured import Featured, data_set_of, told_features
 from clients.data.pool import MOST_CLASSES
 from clients.node import _untrusted as untrusted
 from fedpriv._base.spelling import rounded_up, short_number
@@ -95,7 +96,9 @@ class Policy:
         if self.trust == "local" and self.contributors != 1:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
-            own = DATA_SETS.made(self.data.kind, self.data.settings)
+            own = data_set_of(self.data)
+            if isinstance(own, Featured) and own.features.beside.public:
+                raise FedprivError("data.features: public = true is of data that are public: a node's own are not")
             numbers = getattr(own, "labels", "classes") == "numbers"
             if numbers and self.classes is not None:
                 raise FedprivError(f'classes = {self.classes}, where data has labels = "numbers": leave classes out')
@@ -133,7 +136,7 @@ class Policy:
                 raise Refused(f"{name}: {mechanism.kind} is not among this client's mechanisms")
         if self.data is not None and asking.held_out:
             raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
-        if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
+        if self.data is not None and getattr(data_set_of(self.data), "labels", "classes") == "numbers":
             raise Refused("evaluation: an answer is the share of labels that are right, and labels here are numbers")
         if labels is not None and self.classes is not None and labels.classes != self.classes:
             raise Refused(f"evaluation.labels.classes = {labels.classes}, and this client's data have {self.classes}")
@@ -167,6 +170,10 @@ class Policy:
         if study.attack is not None and study.clients.attackers and not self.attacks:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
+            )
+        if self.data is not None and (asked := told_features(study.data)) != (own := told_features(self.data)):
+            raise Refused(
+                f"the study's data.features: {asked}; this client's, by its policy: {own}: they must be alike"
             )
         if self.data is not None and (study.corruption is not None or study.clients.attackers):
             raise Refused(

@@ -39,6 +39,13 @@ def replace_file(target: Path, content: bytes | memoryview, mode: int | None = N
             raise
 
 
+def user_cache() -> Path:
+    """The directory of what can be made again, in the user's own cache: $FEDPRIV_CACHE, where that is given."""
+    if given := os.environ.get("FEDPRIV_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedpriv"
+
+
 def sync_directory(folder: Path) -> None:
     """Have the disk keep a directory's new file names, so that a ledger's file is still there after a power cut."""
     file = os.open(folder, os.O_RDONLY)
