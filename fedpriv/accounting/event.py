@@ -30,7 +30,7 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.mechanisms.abilities import AddsUp
 from fedpriv.mechanisms.own import is_own, try_own
-from fedpriv.mechanisms.ptr import check_adjacency
+from fedpriv.mechanisms.ptr import check_adjacency, check_seen, most_seen
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.registry import kind_of
 from fedpriv.trust import (
@@ -95,6 +95,7 @@ class Event:
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
             one_of(get_args(Seen), seen=self.seen)
+            check_seen(self.mechanism, self.seen)
         elif self.seen is not None:
             raise FedprivError(
                 f"seen = {self.seen!r} is of Ptr, whose test may be seen with its margin or by its branch alone; "
@@ -189,7 +190,7 @@ def by_hand(
     return Event(
         mechanism=mechanism, bound=bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak), dimension=dimension,
         trust=found, unit=unit, adjacency=adjacency or ("add-remove" if on_a_sum else "replace"),
-        sampling=sampling, rounds=rounds, seen=seen or ("margin" if isinstance(mechanism, Ptr) else None),
+        sampling=sampling, rounds=rounds, seen=seen or (most_seen(mechanism) if isinstance(mechanism, Ptr) else None),
     )  # fmt: skip
 
 

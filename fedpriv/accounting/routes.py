@@ -135,7 +135,8 @@ def _seen_routes(event: Event) -> list[Route]:
     """The routes of an event whose messages, or a curator's answers, are seen one by one."""
     if isinstance(event.mechanism, Ptr):  # exact pairs, whatever the dimension; and a theorem, which bounds any noise
         proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
-        divergences = Route("Rényi divergences of [P] Theorem 4.3", (), event.mechanism.renyi(event.rounds))
+        theorem = "[P] Theorem 4.3" + ", a coin its test" * (event.mechanism.test_noise is None)
+        divergences = Route(f"Rényi divergences of {theorem}", (), event.mechanism.renyi(event.rounds))
         curve = event.mechanism.tradeoff(seen=seen_of(event))
         if event.sampling == 1:
             return [Route(proof, ((curve, event.rounds),)), divergences]

@@ -117,5 +117,6 @@ COSTED: Registry[Costed] = Registry("mechanism", Mechanism, (*MECHANISMS.values(
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:
-    """A mechanism's settings by name, as a study or a ledger line writes them."""
-    return asdict(mechanism)  # type: ignore[arg-type]
+    """A mechanism's settings by name, as a study or a ledger line writes them; those that are not given left out."""
+    found = asdict(mechanism)  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value is not None}

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from fedpriv.accounting.event import Event
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import COSTED, Mechanism
+from fedpriv.mechanisms import COSTED, Mechanism, settings_of
 from fedpriv.mechanisms import Ptr as PtrMechanism
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.registry import UNPROVED, Registry
@@ -45,6 +45,7 @@ __all__ = [
     "first_settings",
     "free_setting",
     "release_at",
+    "settled_sum",
 ]  # fmt: skip
 
 
@@ -126,15 +127,24 @@ def release_at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
     return replace(release, **moved) if moved else release  # type: ignore[type-var]
 
 
-def cost_mechanism(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The mechanism whose cost a private sum has, to calibrate a study by: its name and given settings; its clip is 1.
+def settled_sum(kind: str, settings: Mapping[str, Any], records: int) -> dict[str, Any]:
+    """A private sum's settings in a study, where clients have so many records: with numbers for shares that need them.
 
-    >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1})
+    >>> settled_sum("DpSgd", {"clip": 0.5, "sampling": 0.1}, 100)
+    {'clip': 0.5, 'sampling': 0.1}
+    """
+    own = getattr(SUMS[kind], "of_records", None)
+    return dict(settings) if own is None else own(settings, records)
+
+
+def cost_mechanism(kind: str, settings: Mapping[str, Any], free: str) -> tuple[str, dict[str, Any]]:
+    """The mechanism whose cost a private sum has, to calibrate a study by: its name and settings but the free one.
+
+    >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1}, "noise")
     ('Gaussian', {'clip': 1.0})
     """
-    mechanism = SUMS[kind].kind_of_cost
-    known = {each.name for each in fields(COSTED.named(mechanism))}
-    return mechanism, {name: value for name, value in settings.items() if name in known} | {"clip": 1.0}
+    found = settings_of(SUMS.made(kind, {**settings, free: 1.0}).mechanism)
+    return SUMS[kind].kind_of_cost, {name: value for name, value in found.items() if name != free}
 
 
 def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
@@ -145,6 +155,7 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
     """
     cls = SUMS[kind]
     missing = [each.name for each in fields(cls) if each.default is MISSING and each.name not in settings]
+    missing += ["test_noise"] if settings.get("test") == "laplace" and settings.get("test_noise") is None else []
     can = [name for name in missing if name in COSTED.named(cls.kind_of_cost).effects and name != "clip"]
     SUMS.made(kind, {**settings, **({can[0]: 1.0} if can else {})})
     if not can:

@@ -125,7 +125,8 @@ def _completed(privacy: Privacy) -> Privacy:
     if (kept := privacy.kept) is not None:
         release = Kind(privacy.release.kind, kept_settings(kept))
     else:
-        release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
+        own = asdict(privacy.private_sum)  # type: ignore[call-overload]
+        release = Kind(privacy.release.kind, {name: value for name, value in own.items() if value is not None})
     return replace(privacy, mechanism=mechanism, release=release)
 
 
@@ -148,7 +149,7 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
     try:
         free = free_setting(kind, settings)
         mechanism = _sought(
-            Kind(*cost_mechanism(kind, settings)), (free, sampling, dimension, count), target, delta,
+            Kind(*cost_mechanism(kind, settings, free)), (free, sampling, dimension, count), target, delta,
             lambda own: event_of_records(own, dimension, sampling, count), free,
         )  # fmt: skip
         whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])
