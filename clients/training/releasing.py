@@ -24,7 +24,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.streams import stream
-from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at
+from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at, release_in
 from fedpriv.studies.clients import Training
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Noise
@@ -79,7 +79,7 @@ class Releasing:
         batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._pool.classes, why)
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
-            release = release_at(self._sum, settings)
+            release = release_in(release_at(self._sum, settings), round, self._study.run.rounds)
             batch = self._batch(release, now, x[0], y[0], chosen, round, step)
             self.dropped[client] += int((~batch.usable).sum())
             found = release.released(batch, rng)

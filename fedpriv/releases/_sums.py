@@ -12,17 +12,24 @@ from fedpriv.mechanisms import Gaussian
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.releases._batch import Batch, Blocks, Released
 from fedpriv.releases._settings import How, Part, Sampling, Scale, check_size, number_of
+from fedpriv.releases.schedules import NoiseSchedule, check_schedule
 from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd:
-    """Σ + σR·N(0, I): the sum of all gradients of the batch, each of norm at most R. Abadi et al. 2016; [L]."""
+    """Σ + σR·N(0, I): the sum of all gradients of the batch, each of norm at most R. Abadi et al. 2016; [L].
+
+    By a schedule σ is `noise` in the first round and `to` times as much in the last, in at most 16 stairs: a record is
+    charged for what each round drew.
+    """
 
     clip: Annotated[float, positive, "R, the ℓ2 norm that a record's gradient is held to"]
     noise: Scale
     sampling: Sampling
     norm: How = "clip"
+    schedule: Annotated[NoiseSchedule, "how the noise goes from round to round"] = "constant"
+    to: Annotated[float, positive, "the last round's noise, as a multiple of the first's"] = 1.0
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ()
@@ -30,7 +37,10 @@ class DpSgd:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_size(self.clip, self.noise)
+        check_schedule(self.schedule, self.to)
+        check_size(self.clip, self.noise * max(self.to, 1.0))
+        if not self.noise * self.to > 0:
+            raise FedprivError(f"the last round's noise, {self.to:g} times {self.noise:g}, is none")
 
     @property
     def fine(self) -> FineGrid:
@@ -44,7 +54,8 @@ class DpSgd:
 
     def check(self, expected: float) -> None:
         """Refuse a study of so many records that no exact sum of them is there; any other batch will do, even empty."""
-        self.fine.check(expected / self.sampling, self.clip)
+        least = self.noise * min(self.to, 1.0)
+        FineGrid.of(self.clip, least * self.clip).check(expected / self.sampling, self.clip)
 
     def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
         """What a client releases of a batch: the noisy sum of all its finite gradients, each of norm at most R.

@@ -14,7 +14,7 @@ from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.releases import calibrated_sum as sum_calibrated
-from fedpriv.releases import cost_mechanism, event_of_records, free_setting
+from fedpriv.releases import SUMS, cost_mechanism, event_of_records, events_in_turn, free_setting
 from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
@@ -64,6 +64,16 @@ def _check_numbers(study: Study) -> None:
         raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
     if dropouts >= count:
         raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
+    if (release := study.privacy.release) is not None and release.settings.get("schedule", "constant") != "constant":
+        what = f"release: the {release.settings['schedule']} schedule of {release.kind}'s noise is of rounds"
+        if study.clients.participation.kind != "All":
+            raise FedprivError(f"{what} that all clients are asked in: participation All, or schedule = 'constant'")
+        if study.privacy.noise != "seeded":
+            raise FedprivError(
+                f"{what} that are drawn once: noise = 'seeded' (a deployed node's is its own policy's), or a constant"
+            )
+    if not study.server.warm_up < study.run.rounds:
+        raise FedprivError(f"server.warm_up = {study.server.warm_up} leaves none of the {study.run.rounds} rounds")
     asked, fewest = study.clients.most_asked, fewest_answers(study)
     if fewest > asked:
         name = "server.fewest" if study.server.fewest is not None else "masking.threshold"
@@ -144,12 +154,20 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.check_whole()  # the release is what is calibrated
     kind, settings, count = privacy.release.kind, privacy.release.settings, rounds * releases_in_message(study)
-    sampling = float(settings.get("sampling", 1))
+    sampling, turns = float(settings.get("sampling", 1)), settings.get("schedule", "constant") != "constant"
+
+    def events(own: Any) -> Event | tuple[Event, ...]:
+        """What so many rounds cost with a mechanism for the noise of the sum: of the first, where a schedule goes on."""
+        if not turns:
+            return event_of_records(own, dimension, sampling, count)
+        whole = SUMS.made(kind, sum_calibrated(kind, settings, free, settings_of(own)[free]))
+        return events_in_turn(whole, dimension, rounds, study.run.rounds, releases_in_message(study))
+
     try:
         free = free_setting(kind, settings)
         mechanism = _sought(
-            Kind(*cost_mechanism(kind, settings)), (free, sampling, dimension, count), target, delta,
-            lambda own: event_of_records(own, dimension, sampling, count), free,
+            Kind(*cost_mechanism(kind, settings)), (free, sampling, dimension, count, [settings.get(own) for own in ("schedule", "to")]),
+            target, delta, events, free,
         )  # fmt: skip
         whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])
     except FedprivError as error:
@@ -161,7 +179,7 @@ _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
 
 
 def _sought(
-    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
+    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event | tuple[Event, ...]],
     free: str | None = None, beside: tuple[Event, ...] = (),
 ) -> Mechanism:  # fmt: skip
     """The mechanism whose free setting meets a study's ε, sought once in a process; `facts` tell events apart."""
