@@ -175,7 +175,7 @@ class Policy:
             )
 
     def events(self, study: Study, dimension: int, round: int, *, masked: bool) -> tuple[Event, ...]:
-        """What the message of a round gives away, as this node's ledger counts it; of what is kept, all that ever will be."""
+        """What a round's message gives away, as this node's ledger has it; of what is kept, all that ever will be."""
         units = guarantee.units_of(study)
         if self.unit == "client" and self.unit not in units:
             raise Refused("the study protects records, and this client's budget is of clients")

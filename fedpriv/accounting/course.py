@@ -254,7 +254,8 @@ class Course:
     def witnesses(self, rounds: int) -> list[Witness]:
         """Witnesses of so many rounds, whose curves the central-limit ε in a record line is worked out from."""
         return [
-            one._replace(parts=tuple(curve.after(rounds))) for one, curve in self._made(self._base(last_of_block(rounds)))
+            one._replace(parts=tuple(curve.after(rounds)))
+            for one, curve in self._made(self._base(last_of_block(rounds)))
         ]
 
     def _base(self, last: int) -> int:
@@ -277,5 +278,5 @@ class Course:
 
 
 def _one_each(own: Route | Witness, events: Sequence[Event]) -> bool:
-    """Whether a route or a witness has one curve for each event, as often: so its first are those of the first events."""
+    """Whether a route or a witness has a curve for each event, as often: so its first are those of the first events."""
     return [count for _, count in own.parts] == [event.rounds for event in events if event.rounds]

@@ -176,9 +176,7 @@ class Repeated:
 
     def mu(self, times: int) -> float:
         """A μ after so many repetitions, ∞ where there is none: a few powers of two are composed for all numbers."""
-        parts = [
-            (curve, n) for curve, count in self.after(times) for n in powers_of_two(count)
-        ]
+        parts = [(curve, n) for curve, count in self.after(times) for n in powers_of_two(count)]
         return max(Direction(tuple(own)).mu for own in (parts, [(curve.inverse, n) for curve, n in parts]))
 
     def estimate(self, times: int) -> Estimate:

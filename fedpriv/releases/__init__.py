@@ -7,7 +7,6 @@ Neighbours differ by one record that is there or not. What a release costs is wh
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from math import isfinite
@@ -25,9 +24,9 @@ from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases._adaptive import AdaptiveDpSgd
 from fedpriv.releases._batch import Batch, Blocks, Bound, Released
 from fedpriv.releases._settings import number_of
-from fedpriv.releases._sums import DpSgd, TrimmedGaussian
+from fedpriv.releases._sums import DpSgd, TrimmedGaussian, ellipsoid_axes
 from fedpriv.releases._tested import Ptr
-from fedpriv.releases.schedules import noise_factor
+from fedpriv.releases.schedules import noise_factor, noise_stairs
 from fedpriv.trust import Local
 
 __all__ = [
@@ -42,6 +41,7 @@ __all__ = [
     "TrimmedGaussian",
     "calibrated_sum",
     "cost_mechanism",
+    "ellipsoid_axes",
     "event_of_records",
     "event_of_sum",
     "events_in_turn",
@@ -71,6 +71,10 @@ class PrivateSum(Protocol):
     @property
     def sampling(self) -> float:
         """q, the probability of each record of a client to take part in a step."""
+
+    @property
+    def unit(self) -> float:
+        """What a client divides its private sum by: a public number, so it says the same in any unit."""
 
     @property
     def mechanism(self) -> Mechanism | PtrMechanism:
@@ -134,8 +138,12 @@ def events_in_turn(release: PrivateSum, dimension: int, rounds: int, of: int, st
     >>> [event.rounds for event in events_in_turn(DpSgd(clip=1, noise=4, sampling=1), 10, 7, 20, 2)]
     [14]
     """
-    found = Counter(release_in(release, round, of).mechanism for round in range(1, rounds + 1))
-    return tuple(event_of_records(own, dimension, release.sampling, steps * count) for own, count in found.items())
+    if not in_turn(release):
+        return (event_of_sum(release, dimension, rounds * steps),)
+    return tuple(
+        event_of_sum(release_in(release, first, of), dimension, count * steps)
+        for first, count in noise_stairs(rounds, of)
+    )
 
 
 def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import cos, pi, sqrt
 from typing import Literal, assert_never
 
@@ -45,11 +46,21 @@ def scheduled_factor(schedule: Schedule, to: float, round: int, rounds: int) -> 
             assert_never(never)
 
 
+def noise_stairs(rounds: int, of: int) -> list[tuple[int, int]]:
+    """The first so many rounds `of` all in at most `STAIRS` stairs, of one noise each: its first round, how many.
+
+    >>> noise_stairs(10, 64), noise_stairs(2, 2)
+    ([(1, 4), (5, 4), (9, 2)], [(1, 1), (2, 1)])
+    """
+    stairs = min(STAIRS, of)
+    before = [-(-stair * of // stairs) for stair in range(stairs + 1)]
+    return [(first + 1, min(rounds, last) - first) for first, last in pairwise(before) if first < rounds]
+
+
 def noise_factor(schedule: Schedule, to: float, round: int, rounds: int) -> float:
-    """What a release's noise is multiplied by in a round: its schedule's factor, in at most `STAIRS` equal stairs.
+    """What a release's noise is multiplied by in a round: its schedule's factor, one for each of `noise_stairs`.
 
     >>> [round(noise_factor("linear", 0.5, number, 64), 3) for number in (1, 4, 5, 64)]
     [1.0, 1.0, 0.967, 0.5]
     """
-    stairs = min(STAIRS, rounds)
-    return scheduled_factor(schedule, to, (round - 1) * stairs // rounds + 1, stairs)
+    return scheduled_factor(schedule, to, len(noise_stairs(round, rounds)), min(STAIRS, rounds))

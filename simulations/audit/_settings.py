@@ -22,7 +22,7 @@ Settings = NDArray[np.float64]
 
 
 def check_rounds_alike(study: Study) -> None:
-    """Refuse to audit a study whose rounds have noise of their own each: an audit is of one event, met in all rounds."""
+    """Refuse to audit a study whose rounds have each a noise of their own: an audit is of one event, met in all."""
     if (private := study.privacy.private_sum) is not None and in_turn(private):
         raise FedprivError(
             f"{study.name}: its noise goes by a schedule, and an audit is of rounds that are alike: "
