@@ -10,9 +10,8 @@ from typing import Any
 from clients.data import Digits, Idx
 from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
+from simulations.reproduce.lecture import ABOUT
 
-NAME = "lecture-figure"
-ABOUT = "[L]: accuracy of DP-SGD against ε, plain and with each of the lecture's improvements"
 POINT = "point"  # the axis of its grid: a way to train, at an ε
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
@@ -73,7 +72,7 @@ def lecture_studies(name: str, minutes: float | None, workers: int, data: str | 
     else:
         images = Idx(path=data, divide=255.0, subtract=0.3).resolved()
         if (records := len(images.load())) < 10_000:
-            raise FedprivError(f"--data {data}: {NAME} needs 10,000 images to train on, got {records:,}")
+            raise FedprivError(f"--data {data}: {name} needs 10,000 images to train on, got {records:,}")
         table = {"kind": "Idx", "path": images.path, "divide": images.divide, "subtract": images.subtract}
         small, large = IMAGES
     return {
@@ -82,7 +81,7 @@ def lecture_studies(name: str, minutes: float | None, workers: int, data: str | 
         "privacy": {"delta": DELTA, "release": {"kind": "DpSgd", "clip": CLIP, "sampling": 1.0}},
         "sweep": {
             "run.seed": list(range(1, SEEDS + 1)),
-            POINT: [_point(method, epsilon, *(large if METHODS[method].large else small)) for method, epsilon in POINTS],
+            POINT: [_point(each, epsilon, *(large if METHODS[each].large else small)) for each, epsilon in POINTS],
         },
     }  # fmt: skip
 
