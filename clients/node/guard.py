@@ -105,7 +105,7 @@ class Node:
                 ask = Ask.of(name, round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
-                events = self.policy.events(told, 1 if asks else weights.size, masked=masked)
+                events = self.policy.events(told, 1 if asks else weights.size, round, masked=masked)
                 release = study.privacy.kept
                 if self.policy.data is None:
                     shares = study_shares(study)

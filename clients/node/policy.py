@@ -181,12 +181,12 @@ class Policy:
                 "attackers: no ε of this client's own data would hold"
             )
 
-    def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
-        """What one message gives away, as this node's ledger counts it; of what is kept, all that ever will be."""
+    def events(self, study: Study, dimension: int, round: int, *, masked: bool) -> tuple[Event, ...]:
+        """What a round's message gives away, as this node's ledger has it; of what is kept, all that ever will be."""
         units = guarantee.units_of(study)
         if self.unit == "client" and self.unit not in units:
             raise Refused("the study protects records, and this client's budget is of clients")
-        found = guarantee.promised_events(study, dimension, unit=self.unit if self.unit in units else units[0])
+        found = guarantee.events_of_message(study, dimension, round, self.unit if self.unit in units else units[0])
         sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
         return tuple(self._believed(event, sums) for event in found)
 

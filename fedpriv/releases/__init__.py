@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from math import isfinite
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 from numpy.random import Generator
 
@@ -24,8 +24,9 @@ from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases._adaptive import AdaptiveDpSgd
 from fedpriv.releases._batch import Batch, Blocks, Bound, Released
 from fedpriv.releases._settings import number_of
-from fedpriv.releases._sums import DpSgd, TrimmedGaussian
+from fedpriv.releases._sums import DpSgd, TrimmedGaussian, ellipsoid_axes
 from fedpriv.releases._tested import Ptr
+from fedpriv.releases.schedules import noise_factor, noise_stairs
 from fedpriv.trust import Local
 
 __all__ = [
@@ -40,11 +41,15 @@ __all__ = [
     "TrimmedGaussian",
     "calibrated_sum",
     "cost_mechanism",
+    "ellipsoid_axes",
     "event_of_records",
     "event_of_sum",
+    "events_in_turn",
     "first_settings",
     "free_setting",
+    "in_turn",
     "release_at",
+    "release_in",
     "settled_sum",
 ]  # fmt: skip
 
@@ -67,6 +72,10 @@ class PrivateSum(Protocol):
     @property
     def sampling(self) -> float:
         """q, the probability of each record of a client to take part in a step."""
+
+    @property
+    def unit(self) -> float:
+        """What a client divides its private sum by: a public number, so it says the same in any unit."""
 
     @property
     def mechanism(self) -> Mechanism | PtrMechanism:
@@ -101,6 +110,41 @@ def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampli
 def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
     """The ledger's event of `rounds` private sums of a client's records, on the batches that they draw."""
     return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
+
+
+def release_in(release: PrivateSum, round: int, rounds: int) -> PrivateSum:
+    """A private sum as a round of so many has it: with the noise that its schedule comes to, which stays.
+
+    Refused of a round that there is not: a schedule may end in less noise.
+
+    >>> release_in(DpSgd(clip=1, noise=4, sampling=1, schedule="linear", to=0.5), 3, 3).noise
+    2.0
+    """
+    if not in_turn(release):
+        return release
+    if not 1 <= round <= rounds:
+        raise FedprivError(f"the noise of {rounds} rounds goes by a schedule: round {round} is none of them")
+    factor = noise_factor(release.schedule, release.to, round, rounds)
+    return replace(release, noise=release.noise * factor, schedule="constant", to=1.0)
+
+
+def in_turn(release: PrivateSum) -> TypeGuard[DpSgd]:
+    """Whether a private sum's noise is not that of every round, so that its events come one after the other."""
+    return isinstance(release, DpSgd) and release.schedule != "constant"
+
+
+def events_in_turn(release: PrivateSum, dimension: int, rounds: int, of: int, steps: int) -> tuple[Event, ...]:
+    """The ledger's events of the first so many rounds `of` all, of so many `steps` each, in their order.
+
+    >>> [event.rounds for event in events_in_turn(DpSgd(clip=1, noise=4, sampling=1), 10, 7, 20, 2)]
+    [14]
+    """
+    if not in_turn(release):
+        return (event_of_sum(release, dimension, rounds * steps),)
+    return tuple(
+        event_of_sum(release_in(release, first, of), dimension, count * steps)
+        for first, count in noise_stairs(rounds, of)
+    )
 
 
 def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:

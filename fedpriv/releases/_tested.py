@@ -58,6 +58,7 @@ class Ptr:
     norm: ClassVar[Bound] = "clip"
     kind_of_cost: ClassVar = "Ptr"
     adapts: ClassVar[tuple[str, ...]] = ("trimmed",)
+    unit: ClassVar = 1.0
     orders: ClassVar = True
 
     def __post_init__(self) -> None:

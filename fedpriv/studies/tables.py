@@ -24,6 +24,7 @@ from fedpriv.packed.symbols import sends_reals
 from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, PrivateSum, settled_sum
 from fedpriv.releases.kept import KEPT, Kept
+from fedpriv.releases.schedules import Schedule, check_schedule, scheduled_factor
 from fedpriv.studies._settling import settle_table
 from fedpriv.studies.kinds import CARRIERS, RELEASES
 from fedpriv.trust import Adjacency, Unit, Word, curated
@@ -187,6 +188,9 @@ class Server:
 
     decoder: Annotated[Decoder | None, 'how a direction is read: "vote" of a majority vote, else "mean"'] = None
     step: Annotated[float, positive, "how far the model moves along the direction"] = 1.0
+    schedule: Annotated[Schedule, "how the step goes from round to round"] = "constant"
+    to: Annotated[float, positive, "the last round's step, as a multiple of the first's"] = 1.0
+    warm_up: Annotated[int, natural, "rounds in which the step grows to its first size, by equal parts"] = 0
     optimiser: Annotated[Kind, OPTIMISERS, "how a step is made of a direction"] = field(
         default_factory=lambda: Kind("Sgd")
     )
@@ -198,12 +202,25 @@ class Server:
 
     def __post_init__(self) -> None:
         settle_table(self)
+        check_schedule(self.schedule, self.to)
         optimiser_of(self.optimiser, self.momentum)  # its settings are checked
 
     @property
     def stepping(self) -> Optimiser:
         """The optimiser by which a study's server makes a step of each round's direction."""
         return optimiser_of(self.optimiser, self.momentum)
+
+    def step_in(self, round: int, rounds: int) -> float:
+        """How far the server steps in a round of so many, by its schedule, which begins where the warm-up ends.
+
+        >>> server = Server(step=4.0, schedule="linear", to=0.25, warm_up=2)
+        >>> [server.step_in(round, 4) for round in (1, 2, 3, 4)]
+        [2.0, 4.0, 2.5, 1.0]
+        """
+        before = max(self.warm_up, 1) - 1
+        if round <= before:
+            return self.step * round / self.warm_up
+        return self.step * scheduled_factor(self.schedule, self.to, round - before, rounds - before)
 
 
 @dataclass(frozen=True, kw_only=True)

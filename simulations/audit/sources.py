@@ -13,6 +13,7 @@ from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit._central import Means
 from simulations.audit._records import Records
+from simulations.audit._settings import check_rounds_alike
 from simulations.audit.messages import Messages
 from simulations.audit.trials import Source
 
@@ -43,6 +44,7 @@ def source_of(study: Study, of: Asked = "messages") -> Audit:
             "whose likelihood cannot be written down, so no audit of them would come near"
         )
     if privacy.private_sum is not None:
+        check_rounds_alike(study)
         return Audit(Records(study, rounds), "records", study.run.seed, study.clients.count)
     return _by_trust(study, rounds)
 
