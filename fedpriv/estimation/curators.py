@@ -41,6 +41,10 @@ class Curator(Protocol):
     composes: ClassVar[bool]  # each round is a release of its own, so that ε is that of one, so many times
 
     @property
+    def bound(self) -> float | None:
+        """The norm that the server clips updates to, in the first round where it adapts."""
+
+    @property
     def charges_all(self) -> bool:
         """Whether a round is charged to every client, asked or not: who is asked is secret, or noise is shared."""
 

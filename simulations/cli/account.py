@@ -63,7 +63,7 @@ RELEASE = (  # what describes a release: of both commands
     ),
     option(
         "--trust", "local|secure-aggregation|central",
-        "who sees what (default: central for Gaussian, Laplace, Ptr, Histogram, Exponential, BandedGaussian; else local)",
+        "who sees what (default: central for Gaussian, Laplace, Ptr, Histogram, Exponential, BandedGaussian)",
     ),
     option(
         "--seen", "margin|branch",
