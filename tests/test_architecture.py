@@ -48,6 +48,7 @@ DRAWERS = {  # what makes events: what draws what they are charged for, and whoe
     "Event": {
         "fedpriv/accounting/event.py", "fedpriv/channel/__init__.py", "fedpriv/releases/__init__.py",
         "fedpriv/estimation/private_mean.py", "fedpriv/estimation/_budget.py", "fedpriv/certified/functional.py",
+        "fedpriv/estimation/dp_ftrl.py",
     },
     "by_hand": {
         "simulations/cli/account.py", "simulations/reproduce/ptr/release.py",

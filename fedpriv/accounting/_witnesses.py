@@ -37,6 +37,7 @@ class Witness(NamedTuple):
 
 def witnesses_of(event: Event) -> list[Witness]:
     """Witnesses of one event: explicit inputs of neighbours, and their curve, a lower bound of what it gives away."""
+    event = event.one_release
     match event.trust:
         case Sums(certain) if not isinstance(event.mechanism, AddsUp):
             return _sum_witnesses(event, certain)

@@ -193,7 +193,10 @@ class Account:
 
         A route that sets some δ aside proves none.
         """
-        apart = sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.spent)) * vectors.OUTWARD
+        apart = (
+            sqrt(sum(own.rounds * mu_of(own) ** 2 for own in (event.one_release for event in self.spent)))
+            * vectors.OUTWARD
+        )
         composed = [compose(route.parts).mu for route in self.routes if not route.aside and route.divergence is None]
         found = min([apart, *composed])
         return found if found < inf else None

@@ -8,13 +8,14 @@ curator's answers. `by_hand` makes one from words, for `fedpriv account` and for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never, get_args
 
 from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same, geometry_of, vectors
 from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, probability, whole
 from fedpriv.mechanisms import (
     COSTED,
+    BandedGaussian,
     Binomial,
     Cldp,
     Costed,
@@ -50,7 +51,8 @@ from fedpriv.trust import (
 )
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
-Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential, GeneralPtr)  # by themselves they stand for a curator's noise
+# By themselves they stand for a curator's noise.
+Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian)
 BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Bound)}
 FACTS = {
     "kind", "settings", "bound", "dimension", "trust", "clients", "unit", "adjacency", "sampling", "rounds", "seen",
@@ -97,6 +99,8 @@ class Event:
                 "GeneralPtr is a curator's answer about all records: trust must be 'central', sampling 1, got "
                 f"{word_of(self.trust)!r}, {self.sampling:g}"
             )
+        if isinstance(self.mechanism, BandedGaussian):
+            self._check_banded(self.mechanism)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
@@ -112,6 +116,22 @@ class Event:
     def of_sum(self) -> bool:
         """Whether real noise hides a record in a sum in which an absent one is 0: a message of it may be any other."""
         return self.adjacency == "add-remove" and isinstance(self.mechanism, Gaussian | Laplace | Ptr)
+
+    @property
+    def one_release(self) -> Event:
+        """The event as one release where its rounds are one together, so that no two such add up; else as it is."""
+        if not isinstance(self.mechanism, BandedGaussian) or not self.rounds:
+            return self
+        return replace(self, mechanism=self.mechanism.after(self.rounds), rounds=1)
+
+    def _check_banded(self, mechanism: BandedGaussian) -> None:
+        """Refuse rounds past a run's end, and units drawn by chance, of which no proof of shared noise speaks."""
+        at_most("planned", mechanism.planned, rounds=self.rounds)
+        if self.sampling < 1 or not isinstance(self.trust, Central):
+            raise FedprivError(
+                "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust 'central', "
+                "and no sampling"
+            )
 
     def _check_bound(self) -> None:
         """Refuse an event whose inputs are bounded otherwise than its mechanism says, or than its proof needs."""
@@ -192,7 +212,7 @@ def by_hand(
     curated = isinstance(found, Central)
     of_records = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and curated)
     unit = unit or ("record" if of_records or sampling < 1 else "client")
-    on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr) and (curated or unit == "record")
+    on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr | BandedGaussian) and (curated or unit == "record")
     return Event(
         mechanism=mechanism, bound=bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak), dimension=dimension,
         trust=found, unit=unit, adjacency=adjacency or ("add-remove" if on_a_sum else "replace"),

@@ -73,7 +73,8 @@ class Ledger:
             raise FedprivError(f"a ledger holds events, got {event!r}")
         events = (*self.events, event)
         for place, old in enumerate(self.events):
-            if replace(old, rounds=event.rounds) == event:  # what is alike but for its rounds is one event
+            alike = event.one_release is event and replace(old, rounds=event.rounds) == event
+            if alike:  # but for its rounds: it is one event
                 more = replace(old, rounds=old.rounds + event.rounds)
                 events = (*self.events[:place], more, *self.events[place + 1 :])
                 break

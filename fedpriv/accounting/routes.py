@@ -127,6 +127,8 @@ def routes_of(event: Event) -> list[Route]:
 
     Of a sampled message also those of one that is always sent whole: sampling only helps, if not every bound of it.
     """
+    if (one := event.one_release) is not event:
+        return [own._replace(proof=f"rounds as one (docs/proofs/correlated.md): {own.proof}") for own in routes_of(one)]
     match event.trust:
         case Sums(certain):
             found = _sum_routes(event, certain)
@@ -259,8 +261,7 @@ def _sum_routes(event: Event, clients: int) -> list[Route]:
     """Routes where sums of `clients` messages are seen: the others' coins hide one; and those as if each were seen."""
     mechanism = event.mechanism
     if isinstance(mechanism, AddsUp):
-        seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
-        found = _seen_routes(seen)
+        found = _seen_routes(replace(event, mechanism=mechanism.aggregated(clients), trust=Local()))
         return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in found]
     alone = _seen_routes(replace(event, trust=Local()))
     if event.dimension == 1 or geometry_of(event.bound) == "linf":

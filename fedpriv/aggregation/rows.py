@@ -24,6 +24,9 @@ class Aid:
     rng: Generator | None = None  # the round's own
     reference: Vector | None = None  # from records that the server holds
     centre: Fraction = Fraction(0)  # of rows that are symbols: the mean symbol of an update of 0
+    seed: int = 0  # that every round's generator is drawn from
+    round: int = 0  # which this is, from 1
+    settings: tuple[float, ...] = ()  # of a curator that adapts, as this round has them; the first ones if empty
 
     def draws_for(self, rule: object) -> Generator:
         """The round's generator, for a rule or a step that draws; without one an error names who needs it."""

@@ -17,8 +17,10 @@ from fedpriv.errors import FedprivError, positive, real
 from fedpriv.estimation._estimate import Estimator
 from fedpriv.estimation._noisy_means import DpMean
 from fedpriv.estimation._settings import OUTVOTED, Delta, Epsilon
+from fedpriv.estimation.curators import Around, filled_settings
 from fedpriv.estimation.prime import Prime
 from fedpriv.mechanisms import Gaussian
+from fedpriv.releases import Released
 from fedpriv.settings import check_fields
 from fedpriv.trust import Central
 
@@ -46,12 +48,29 @@ class PrivateMean:
 
     needs_rows: ClassVar[bool] = True
     least: ClassVar[int] = 1
+    composes: ClassVar[bool] = True
+    charges_all: ClassVar[bool] = False  # who is asked is public, and the mean is of them
+    first_settings: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be, and once the bound is there, another method's."""
         check_fields(self)
         if self.bound is not None:
             self._checked_estimator()
+
+    @staticmethod
+    def settled(settings: dict[str, Any], around: Around) -> dict[str, Any]:
+        """A study's settings of the rule, with the norm that its clients hold updates to."""
+        if around.adjacency == "add-remove":
+            raise FedprivError(
+                "adjacency 'add-remove' is not that of a PrivateMean, which divides by the number asked, for who sends "
+                "none is seen to be absent: 'replace', or none given"
+            )
+        return filled_settings(settings, {"bound": ("the mechanism's clip", around.clip)})
+
+    def calibrated(self, dimension: int, rounds: int, epsilon: float | None, delta: float) -> PrivateMean:
+        """The rule as it is: its own ε and δ say how much noise a round has, whatever a study's target is."""
+        return self
 
     @property
     def estimator(self) -> Estimator:
@@ -101,10 +120,14 @@ class PrivateMean:
         """Refuse a study whose rounds have too few clients for the rule's ε and δ."""
         self.estimator.events(clients, dimension)
 
-    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The server's direction: the private mean of clients' updates, a row each, held to the bound."""
-        rng = (aid or Aid()).draws_for("PrivateMean")
+    def released(self, matrix: Vector, aid: Aid) -> Released:
+        """A round's direction: the private mean of clients' updates, a row each, held to the bound."""
+        rng = aid.draws_for("PrivateMean")
         found = self.estimator.estimate(np.asarray(matrix, np.float64), rng)
         if found.mean is None:
             raise FedprivError(f"PrivateMean: {found.failure}")
-        return np.asarray(found.mean)
+        return Released(np.asarray(found.mean))
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The server's direction: the private mean of clients' updates."""
+        return self.released(matrix, aid or Aid()).total

@@ -19,6 +19,7 @@ from fedpriv.mechanisms._histogram import Histogram
 from fedpriv.mechanisms._laplace import DiscreteLaplace
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
+from fedpriv.mechanisms.banded import BandedGaussian
 from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.general_ptr import GeneralPtr
 from fedpriv.mechanisms.ptr import Ptr
@@ -33,6 +34,7 @@ from fedpriv.trust import Adjacency
 __all__ = [
     "COSTED",
     "MECHANISMS",
+    "BandedGaussian",
     "Binomial",
     "BinomialNoise",
     "Cldp",
@@ -113,10 +115,10 @@ MECHANISMS = Registry(
         Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
 )  # fmt: skip
-Costed = Mechanism | Ptr | Histogram | Exponential | GeneralPtr
+Costed = Mechanism | Ptr | Histogram | Exponential | GeneralPtr | BandedGaussian
 # With releases of whole batches of records, which are costed and never sent as they are.
 COSTED: Registry[Costed] = Registry(
-    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, GeneralPtr)
+    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian)
 )
 
 

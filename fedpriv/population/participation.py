@@ -91,7 +91,35 @@ class Poisson:
         return 0
 
 
-PARTICIPATIONS = Registry("participation", Participation, (All, Fixed, Poisson))
+@dataclass(frozen=True, kw_only=True)
+class Cyclic:
+    """Clients in so many blocks, by lot; one block in a round, in turn: a client's rounds lie `blocks` apart."""
+
+    blocks: Annotated[int, whole, "blocks of clients, and rounds from one that asks a client to the next"]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def check(self, count: int) -> None:
+        """Refuse a study whose clients are not so many blocks of one size: sums have room for as many each."""
+        if count % self.blocks:
+            raise FedprivError(f"participation.blocks must divide count = {count}, got {self.blocks}")
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        """The numbers, sorted, of the clients that a round asks: the block whose turn it is.
+
+        >>> [Cyclic(blocks=2).asked(6, seed=1, round=round).tolist() for round in (1, 2, 3)]
+        [[1, 2, 3], [0, 4, 5], [1, 2, 3]]
+        """
+        order = stream(seed, "participation").permutation(count)
+        return np.sort(order[(round - 1) % self.blocks :: self.blocks])
+
+    def surely(self, count: int) -> int:
+        """How many clients every round asks, for a study's promise: those of a block."""
+        return count // self.blocks
+
+
+PARTICIPATIONS = Registry("participation", Participation, (All, Fixed, Poisson, Cyclic))
 
 
 def rounds_of_each(participation: Participation, count: int, seed: int, rounds: int) -> Numbers:

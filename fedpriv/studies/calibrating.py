@@ -20,7 +20,6 @@ from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
     affordable_rounds,
     answer_events,
-    curator_of,
     epsilon_after,
     epsilon_in_all,
     event_of_messages,
@@ -88,7 +87,7 @@ def _check_numbers(study: Study) -> None:
 def _with_free_setting(study: Study, dimension: int) -> Study:
     """A study with every setting written out, the free one at the largest ε within its target over the whole run."""
     target, most, delta = study.privacy.epsilon, releases_of_worst(study), study.privacy.delta
-    study = replace(study, privacy=_kept_filled(study.privacy))
+    study = replace(study, privacy=_kept_filled(study.privacy), aggregation=_curated(study, dimension, most))
     try:
         privacy = _completed(study.privacy)
     except FedprivError:
@@ -106,11 +105,20 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
     if not (found := epsilon_in_all(study, dimension).upper) <= target:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
-            remedy = "a smaller aggregation.epsilon"
+            remedy = "a smaller aggregation.epsilon, or no aggregation.noise: it is then calibrated"
         raise FedprivError(
             f"epsilon = {target:g} is promised, but these settings give {rounded_up(found, 6)}: {remedy}"
         )
     return study
+
+
+def _curated(study: Study, dimension: int, rounds: int) -> Kind:
+    """A study's rule; of a curator that lacks its noise, with the noise at which so many rounds cost the target ε."""
+    if study.curator is None:
+        return study.aggregation
+    found: Any = study.curator.calibrated(dimension, rounds, study.privacy.epsilon, study.privacy.delta)
+    given = {name: value for name, value in asdict(found).items() if value is not None}
+    return study.aggregation.with_settings({**study.aggregation.settings, **given})
 
 
 def _kept_filled(privacy: Privacy) -> Privacy:
@@ -219,8 +227,8 @@ def _check_promises(study: Study, dimension: int) -> None:
                 f"budget = {privacy.budget:g} pays for a message and not for an answer to [evaluation] beside it: "
                 f"both cost {rounded_up(both, 6)}"
             )
-    if curated(privacy.trust):
-        curator_of(study).check(study.clients.most_asked, dimension)
+    if study.curator is not None:
+        study.curator.check(study.clients.most_asked, dimension)
     if (private := privacy.private_sum) is not None:
         try:
             private.check(private.sampling * study.clients.records)

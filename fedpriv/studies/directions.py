@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -16,6 +17,7 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.mechanisms.centre import votes_past_centre
 from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.randomness.streams import stream
+from fedpriv.releases import Released
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Decoder
 from fedpriv.tolerance import check_mirrored
@@ -54,11 +56,17 @@ class Reading:
         `reference` is the server's own update, where the rule asks for one.
         """
         rule = self.rule
-        found = rule(matrix, Aid(self._draws(round), reference, 2 * self.mechanism.centre % 1))
+        found = rule(matrix, self._aid(round, reference))
         alone = rule_alone(rule)
         if isinstance(alone, GivesSum) and alone.sums:
             found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
         return np.sign(found) if self.decoder == "vote" else found
+
+    def curated(self, round: int, matrix: Vector, settings: tuple[float, ...]) -> Released:
+        """A round's direction from a curator, and the settings that adapt after it, given them as they were before."""
+        rule: Any = self.rule
+        found: Released = rule.released(matrix, replace(self._aid(round), settings=settings))
+        return found
 
     def rows_seen(self, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
         """A round's messages as the server's rule sees them, a row each: decoded, or, where it counts votes, centred.
@@ -77,6 +85,10 @@ class Reading:
             return np.asarray(mechanism.decode(symbols, 1), float)
         except FedprivError:
             return symbols.astype(float)
+
+    def _aid(self, round: int, reference: Vector | None = None) -> Aid:
+        """What the server's rule may know of a round besides the messages."""
+        return Aid(self._draws(round), reference, 2 * self.mechanism.centre % 1, self.seed, round)
 
     def _draws(self, round: int) -> Generator:
         """The random generator that the server's rule draws from in a round, as for ties."""

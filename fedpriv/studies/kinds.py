@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fedpriv.aggregation import RULES as RULES_FOR_ALL
 from fedpriv.aggregation import BesideRule, Rule
+from fedpriv.estimation.curators import Curator
+from fedpriv.estimation.dp_fedavg import DpFedAvg
+from fedpriv.estimation.dp_ftrl import DpFtrl
 from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.mechanisms import MECHANISMS, Binomial, Cldp, Mechanism, RandomisedResponse, StochasticSign, Ternary
 from fedpriv.mechanisms.plain import Plain
@@ -20,4 +23,6 @@ ANSWERS: Registry[Mechanism] = Registry(
 RELEASES: Registry[PrivateSum | Kept] = Registry(
     "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
 )
-RULES = Registry("rule", Rule, (*RULES_FOR_ALL.values(), PrivateMean), beside=BesideRule)
+# Trusted servers, who add the noise: rules of trust 'central', and of no other.
+CURATORS: Registry[Curator] = Registry("curator", Curator, (PrivateMean, DpFedAvg, DpFtrl), proof=UNPROVED)
+RULES = Registry("rule", Rule, (*RULES_FOR_ALL.values(), *CURATORS.values()), beside=BesideRule)

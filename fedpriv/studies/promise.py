@@ -14,12 +14,19 @@ from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
 from fedpriv.curves.compose import FINE, QUICK, Band, Mu
 from fedpriv.errors import FedprivError
-from fedpriv.estimation.private_mean import PrivateMean
-from fedpriv.population.participation import rounds_of_each
 from fedpriv.releases import event_of_sum, events_in_turn, in_turn, release_in
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.evaluating import asking_study
-from fedpriv.studies.spending import LEFT, NOTHING, UNTOUCHED, Epsilon, Tracked, given_in_all, worst_epsilon
+from fedpriv.studies.spending import (
+    LEFT,
+    NOTHING,
+    UNTOUCHED,
+    Epsilon,
+    Tracked,
+    given_by_each,
+    given_in_all,
+    worst_epsilon,
+)
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums, Trust, Unit
 
@@ -72,9 +79,8 @@ def trust_in(study: Study) -> Trust:
 
 
 def releases_of_worst(study: Study) -> int:
-    """In how many of a study's rounds the client asked most often takes part: the schedule is public."""
-    rounds = study.run.rounds
-    return int(rounds_of_each(study.clients.schedule, study.clients.count, study.run.seed, rounds).max())
+    """How many of a study's rounds the client with most is charged for: the schedule is public, or all count."""
+    return int(given_by_each(study)[0].max())
 
 
 def releases_in_message(study: Study) -> int:
@@ -119,7 +125,8 @@ def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | N
     seen = trust_in(study)
     match seen:
         case Central():
-            return curator_of(study).event(dimension, rounds)
+            assert study.curator is not None  # under this trust
+            return study.curator.event(dimension, rounds)
         case Local() | Sums():
             return event_of_messages(study, study.privacy.channel, dimension, rounds, unit)
         case _ as never:
@@ -147,11 +154,9 @@ def event_of_messages(study: Study, channel: Channel, dimension: int, rounds: in
     return channel.event(dimension, seen, unit="record", adjacency=adjacency, sampling=sampling, rounds=rounds)
 
 
-def curator_of(study: Study) -> PrivateMean:
-    """The rule of a study under central trust, which adds the noise: it has no other."""
-    if not isinstance(study.rule, PrivateMean):
-        raise TypeError(f"{study.aggregation.kind} adds no noise: a study under central trust has a PrivateMean")
-    return study.rule
+def rounds_compose(study: Study) -> bool:
+    """Whether each of a study's rounds is a release of its own; else they share their noise, and are one release."""
+    return study.curator is None or study.curator.composes
 
 
 def both_epsilons(study: Study) -> dict[str, Any] | None:
@@ -204,12 +209,13 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
         # more or less is some other update in the channel, so what it proves of a client it proves of a record.
         ways.append(((own.channel.event(dimension, Local(), unit="record"),), None))
     shown = own.release is None or own.is_plain  # what explicit data show of a release may not be left in a message
+    separate = rounds_compose(study)
     calibrated = own.epsilon is not None and unit in (None, own.protected)
     most = releases_of_worst(study) if calibrated else 0
 
     def after(rounds: int, answers: int = 0, labels: int = 0) -> Epsilon:
         """The ε at the study's δ of one client's messages, answers and labels, the best of the ways to a bound."""
-        if answers or labels:
+        if answers or labels or (rounds and not separate):
             both = (*promised_events(study, dimension, rounds, unit), *answer_events(study, answers, labels))
             found = _of_all(both, delta)
             if own.epsilon is not None and found.upper > own.epsilon:  # which a calibration may have met by this
@@ -243,10 +249,11 @@ def tracked_by_rounds(study: Study, dimension: int) -> Callable[..., Tracked]:
         kept = Tracked(mu._replace(lower=0.0), beta._replace(upper=LEFT))
         return lambda rounds, *_: kept if rounds else UNTOUCHED
     course, shown = _course(each, steps, delta), own.release is None or own.is_plain
+    separate = rounds_compose(study)
 
     def after(rounds: int, answers: int = 0, labels: int = 0) -> Tracked:
         """μ and β of one client's messages, answers and labels, for a run's records."""
-        if answers or labels:
+        if answers or labels or (rounds and not separate):
             both = Account((*promised_events(study, dimension, rounds), *answer_events(study, answers, labels)))
             return Tracked(both.mu_between(UP_TO * delta, QUICK), both.tradeoff(LEVELS, QUICK))
         if not rounds:

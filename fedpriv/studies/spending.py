@@ -77,6 +77,14 @@ def most_given(messages: Numbers, *others: Numbers) -> tuple[Given, ...]:
     return tuple(found)
 
 
+def charged_clients(study: Study, round: int) -> Numbers:
+    """The clients that a round of a study is charged to: those that it asks, or all where a curator says so."""
+    own = study.clients
+    if study.curator is not None and study.curator.charges_all:
+        return np.arange(own.count)
+    return own.schedule.asked(own.count, study.run.seed, round)
+
+
 def given_in_round(study: Study, round: int) -> Given:
     """What a client that a round of a study asks gives: a message, and what its evaluation, if any, asks for."""
     own, rounds = study.evaluation, study.run.rounds
@@ -86,6 +94,9 @@ def given_in_round(study: Study, round: int) -> Given:
 def given_by_each(study: Study) -> tuple[Numbers, Numbers, Numbers]:
     """How many messages, answers and labels each client of a study will have given at its end, by its schedule."""
     own, rounds = study.clients, study.run.rounds
+    if study.curator is not None and study.curator.charges_all:
+        messages = np.full(own.count, rounds)
+        return messages, np.zeros_like(messages), np.zeros_like(messages)
     messages = rounds_of_each(own.schedule, own.count, study.run.seed, rounds)
     answers, labels = np.zeros_like(messages), np.zeros_like(messages)
     for round in range(1, rounds + 1):

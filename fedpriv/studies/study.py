@@ -25,14 +25,16 @@ from fedpriv.aggregation import (
 from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, settled_attack
 from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
+from fedpriv.estimation.curators import Around, Curator
 from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
 from fedpriv.studies._settling import table_of
 from fedpriv.studies.asked import Evaluation
 from fedpriv.studies.clients import Clients, Training
+from fedpriv.studies.curating import settled_rule
 from fedpriv.studies.identity import id_of
-from fedpriv.studies.kinds import RULES
+from fedpriv.studies.kinds import CURATORS, RULES
 from fedpriv.studies.tables import Decoder, Masking, Privacy, Run, Server
 from fedpriv.tolerance.ballots import is_polled, polled_names
 from fedpriv.trust import curated, sums_only
@@ -157,9 +159,12 @@ class Study:
     def _check_rule(self) -> None:
         """Refuse a study's rule that could not work in any round; write out how many attackers it assumes."""
         kind = self.aggregation.kind
-        settings = self._bounded(
-            kind, with_assumed_attackers(kind, self.aggregation.settings, self.clients.attackers, RULES)
-        )
+        given = with_assumed_attackers(kind, self.aggregation.settings, self.clients.attackers, RULES)
+        around = Around(
+            self.privacy.mechanism.settings.get("clip"), self.clients.count, self.clients.schedule, self.run.rounds,
+            self.privacy.adjacency,
+        )  # fmt: skip
+        settings = settled_rule(kind, given, around, self.privacy, self.server)
         object.__setattr__(self, "aggregation", self.aggregation.with_settings(settings))
         rule = self.rule
         if rule.needs_rows and sums_only(self.privacy.trust):
@@ -191,34 +196,6 @@ class Study:
                 f"aggregation: MajorityVote adds up symbols, and {self.privacy.mechanism.kind} sends reals: ClientVote "
                 "gives each row one sign"
             )
-
-    def _bounded(self, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a study's rule; of one that adds noise with its bound, the clip; refused without trust."""
-        privacy = self.privacy
-        if not curated(privacy.trust):
-            if kind == "PrivateMean":
-                raise FedprivError(
-                    "aggregation: PrivateMean adds noise to messages that the server has read: privacy.trust must be "
-                    f"'central', got '{privacy.trust}'"
-                )
-            return settings
-        if kind != "PrivateMean" or "before" in settings:
-            raise FedprivError("aggregation: under privacy.trust = 'central' it must be a PrivateMean with no before")
-        clip = privacy.mechanism.settings.get("clip")
-        if not privacy.is_plain or clip is None:
-            raise FedprivError(
-                "privacy.mechanism must be Plain with a clip under trust 'central': the noise is the server's"
-            )
-        if self.server.fewest is not None:
-            raise FedprivError(
-                "server.fewest is none of trust 'central': who does not answer counts as one that sends 0, and no "
-                "round is skipped for it, as that would show"
-            )
-        if privacy.noise != "seeded":
-            raise FedprivError("privacy: trust 'central' knows noise = 'seeded' (a simulation's)")
-        if settings.get("bound", clip) != clip:
-            raise FedprivError(f"aggregation.bound must be the mechanism's clip = {clip}, or left out")
-        return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
         """Refuse a study that asks for the tolerance of votes, or to measure them, where no votes are summed."""
@@ -258,14 +235,21 @@ class Study:
         return self.aggregation.once(RULES, lambda own: rule_of(own.kind, own.settings, RULES))
 
     @property
+    def curator(self) -> Curator | None:
+        """The rule by which a trusted server adds the noise; None under other trusts, where clients draw it."""
+        return CURATORS.of(self.aggregation) if curated(self.privacy.trust) else None
+
+    @property
     def attacker(self) -> Attack | None:
         """The attack that the study's Byzantine clients carry out, or None."""
         return None if self.attack is None else _made_attack(self.attack)
 
     @property
     def first_settings(self) -> tuple[float, ...]:
-        """The settings of each client's release that adapt, such as clip norms, as the first round has them."""
-        private = self.privacy.private_sum
+        """The settings that adapt, of each client's release or the curator's, as the first round has them."""
+        private, curator = self.privacy.private_sum, self.curator
+        if curator is not None:
+            return curator.first_settings
         return () if private is None else first_settings(private, private.sampling * self.clients.records)
 
     @property

@@ -65,7 +65,7 @@ class Privacy:
             self._check_release(self.release)
         elif self.protected == "record":
             self._check_record()
-        elif self.adjacency == "add-remove":
+        elif self.adjacency == "add-remove" and not curated(self.trust):
             raise FedprivError(
                 "adjacency 'add-remove' is not that of a client's message, for who sends none is seen to be absent: "
                 "'replace', or none given; it is that of records (unit = 'record', or a [privacy.release]), and of "

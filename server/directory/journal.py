@@ -29,7 +29,7 @@ from fedpriv.given import MODULE
 from fedpriv.records import Writer
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
-from fedpriv.studies.spending import Given, given_in_round, given_row
+from fedpriv.studies.spending import Given, charged_clients, given_in_round, given_row
 from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
@@ -145,6 +145,5 @@ class Journal:
         self._counts[given_row(asked[1]), self._asked(asked[0]) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
-        """The clients that a round asks, by the study's schedule."""
-        own = self._study.clients
-        return own.schedule.asked(own.count, self._study.run.seed, round)
+        """The clients that a round is charged to, by the study's schedule."""
+        return charged_clients(self._study, round)

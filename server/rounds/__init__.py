@@ -20,7 +20,7 @@ from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.studies.evaluating import Question, asked_about
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.spending import given_in_round, given_row, most_given
+from fedpriv.studies.spending import charged_clients, given_in_round, given_row, most_given
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
@@ -152,6 +152,8 @@ class Rounds:
             return True
         more = np.array([given_in_round(self.study, round)]).T
         more[: given_row(about)] = 0  # what the round has asked for already
+        if self._charges_all:
+            clients = charged_clients(self.study, round)
         return all(map(self.plan.affords, most_given(*(self._journal.given()[:, clients] + more))))
 
     def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -201,9 +203,13 @@ class Rounds:
         weights = state.weights.astype(np.float32)
         about = asked_about(asks or "right", weights)
         for attempt in range(1 + self.study.server.retries):
-            if not (missing := inbox.missing).size or not self._affords(round, missing, about if asks else ""):
+            missing = inbox.missing
+            nobody = not missing.size and (attempt > 0 or not self._charges_all)  # whom a round is charged to
+            if nobody or not self._affords(round, missing, about if asks else ""):
                 break
             self._journal.charge(round, missing, attempt > 0, about, asks is not None)
+            if not missing.size:
+                break
             settings = state.settings[missing] if plan.study.first_settings else None
             own = self.plan.text, self.study.server.timeout, settings, self._name, asks
             for answer in driver.ask(Task(round, weights, missing, *own)):
@@ -219,7 +225,9 @@ class Rounds:
             return self.state.skipped(), None, f"{inbox.answered} answers, {needed} needed"
         try:
             weights = self.state.weights.astype(np.float32)
-            direction = inbox.direction(root_update(self._prepared, weights))
+            curated = self.study.curator is not None
+            settings = tuple(self.state.settings[0].tolist()) if curated else ()
+            direction = inbox.direction(root_update(self._prepared, weights), settings)
         except FedprivError as error:
             return self.state.skipped(), None, str(error)
         step = self.study.server.step_in(self.state.round + 1, self.study.run.rounds)
@@ -249,12 +257,24 @@ class Rounds:
             line |= {"accuracy": None, "r2": figure}
         if self.study.server.tolerance:
             line["tolerance"] = tolerance
-        private = self.plan.private_sum
-        if private is not None and private.adapts:  # the mean over all clients of each setting
-            line["adapted"] = dict(zip(private.adapts, state.settings.mean(axis=0).tolist(), strict=True))
+        if names := self._adapting:  # the mean over all clients of each setting
+            line["adapted"] = dict(zip(names, state.settings.mean(axis=0).tolist(), strict=True))
         if inbox.broken is not None:
             line["attack_failed"] = inbox.broken
         return line
+
+    @property
+    def _charges_all(self) -> bool:
+        """Whether the run's rounds are charged to all clients, asked or not, as its curator says."""
+        return self.study.curator is not None and self.study.curator.charges_all
+
+    @property
+    def _adapting(self) -> tuple[str, ...]:
+        """The names of the settings that adapt in this run: of its clients' releases, or a curator's clip norm."""
+        private = self.plan.private_sum
+        if private is not None:
+            return private.adapts
+        return ("clip",) if self.study.first_settings else ()
 
     def _looked_at(self, round: int) -> bool:
         """Whether the round is evaluated: every so many are, and the last."""

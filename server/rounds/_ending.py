@@ -8,7 +8,7 @@ import numpy as np
 
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.spending import Given, given_in_round, most_given
+from fedpriv.studies.spending import Given, charged_clients, given_in_round, most_given
 from server.directory.journal import Journal
 from server.directory.results import EARLY, Totals
 
@@ -53,10 +53,10 @@ def _possible(plan: Plan, journal: Journal, done: int) -> tuple[Given, ...]:
     Of a run that ends early: when it does may tell of what was sent, so what it gives away is bounded by what all its
     rounds would have (docs/proofs/composition.md, section 13).
     """
-    own, run = plan.study.clients, plan.study.run
+    run = plan.study.run
     by_each = journal.given(done if journal.paid(done + 1) else None)  # the next is asked again for nothing
     for round in range(done + 1, run.rounds + 1):
-        asked = own.schedule.asked(own.count, run.seed, round)
+        asked = charged_clients(plan.study, round)
         more = np.array([given_in_round(plan.study, round)]).T
         by_each[:, asked] += more
         if plan.study.privacy.budget is None:

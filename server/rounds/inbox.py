@@ -180,10 +180,11 @@ class Inbox:
         alone = self._alone + self._vary * wire.settings_bytes(self._adapting)
         return alone + (self.answered - self._vary) * each
 
-    def direction(self, reference: Vector | None = None) -> Vector:
+    def direction(self, reference: Vector | None = None, before: tuple[float, ...] = ()) -> Vector:
         """The direction a round's messages agree on: the mean of updates as the rule sees it, or its sign under a vote.
 
-        `reference` is the server's own update, where the rule asks for one. A rule of rows sees them sorted by client.
+        `reference` is the server's own update, where the rule asks for one, `before` a curator's settings that adapt. A
+        rule of rows sees them sorted by client.
         """
         if not self._keeps_rows:
             return self._reading.of_sum(self._round, *self._sum())
@@ -195,7 +196,12 @@ class Inbox:
         for own, payload in self._rows:
             rows = packed.unpack(payload, self._dimension)
             matrix[np.searchsorted(clients, own)] = self._reading.rows_seen(rows)
-        return self._reading.of_rows(self._round, matrix, reference)
+        if not curated(self._study.privacy.trust):
+            return self._reading.of_rows(self._round, matrix, reference)
+        found = self._reading.curated(self._round, matrix, before)
+        if found.settings:
+            self.settings = dict.fromkeys(range(self._study.clients.count), np.array(found.settings))
+        return found.total
 
     def symbols_told(self) -> Numbers:
         """How many of a round's messages of one coordinate, each kept, are each symbol of the mechanism from 0 on."""

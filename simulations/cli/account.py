@@ -64,7 +64,7 @@ RELEASE = (  # what describes a release: of both commands
     option("--unit", "record|client", "what is protected (default: record if sampled or a curator's, else client)"),
     option(
         "--adjacency", "replace|add-remove",
-        "what neighbours differ by (default: add-remove for a curator's Gaussian, Laplace and Ptr, else replace)",
+        "what neighbours differ by (default: add-remove for a curator's noise on a sum and for Ptr, else replace)",
     ),
     option(
         "--trust", "local|secure-aggregation|central",

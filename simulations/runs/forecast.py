@@ -19,6 +19,7 @@ from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.errors import FedprivError
+from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.spending import given_by_each, given_in_all
@@ -51,7 +52,10 @@ def run_forecast(study: Study) -> dict[str, Any]:
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
     evaluation = study.table().get("evaluation")
-    given = [int(own.sum()) for own in given_by_each(study)]
+    answers, labels = (int(own.sum()) for own in given_by_each(study)[1:])
+    clients = study.clients  # of whom a curator may charge all, whoever sends a message
+    sending = rounds_of_each(clients.schedule, clients.count, study.run.seed, study.run.rounds)
+    given = [int(sending.sum()), answers, labels]
     own = study.privacy
     carried = [kind_with_settings(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None

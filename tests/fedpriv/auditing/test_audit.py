@@ -39,6 +39,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.estimation._noisy_means import noisy_mean
 from fedpriv.mechanisms import (
+    BandedGaussian,
     Binomial,
     BinomialNoise,
     Cldp,
@@ -293,6 +294,10 @@ kind = "PrivateMean"
 epsilon = 1.0
 delta = 1e-5
 """
+CURATED = {  # the rule, and who is asked
+    "DpFedAvg": ('kind = "DpFedAvg"\nnoise = 1.0\n', '{ kind = "Poisson", rate = 0.5 }'),
+    "DpFtrl": ('kind = "DpFtrl"\nnoise = 1.0\n', '{ kind = "Cyclic", blocks = 2 }'),
+}
 ONE = SMALL.replace("count = 20, records = 5", "count = 1, records = 100")
 SURE = 0.999  # of each: all of them stand or fall together
 
@@ -382,6 +387,38 @@ def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_no
         assert not audited(SMALL + CENTRAL, 1_600, tmp_path, SURE)["stands"]
     monkeypatch.setattr("fedpriv.estimation._noisy_means.clipped", lambda rows, region: rows)
     assert not audited(SMALL + CENTRAL, 800, tmp_path / "again", SURE)["stands"]
+
+
+def curated_study(name: str, adjacency: str = "add-remove") -> str:
+    rule, participation = CURATED[name]
+    text = SMALL.replace("records = 5", f"records = 5, participation = {participation}")
+    privacy = CENTRAL.partition("[aggregation]")[0].replace("[privacy]", f'[privacy]\nadjacency = "{adjacency}"')
+    return text + privacy + "[aggregation]\n" + rule
+
+
+@pytest.mark.parametrize("name", CURATED)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_the_certificate_of_a_curators_sums_stands_and_the_audit_comes_near_it(name, adjacency, tmp_path):
+    found = audited(curated_study(name, adjacency), 3_200, tmp_path, SURE)
+    assert found["stands"]
+    assert found["repeated"] == 0
+    assert 0.8 * found["mu"]["certified"] < found["mu"]["audited"]
+
+
+def test_an_audit_of_a_curators_sums_catches_noise_halved_and_updates_that_are_not_clipped(tmp_path, monkeypatch):
+    half = BandedGaussian.spread.fget
+    with monkeypatch.context() as patched:
+        patched.setattr(BandedGaussian, "spread", property(lambda own: half(own) / 2))
+        assert not audited(curated_study("DpFtrl"), 1_600, tmp_path / "1", SURE)["stands"]
+    with monkeypatch.context() as patched:
+        patched.setattr("fedpriv.estimation.dp_ftrl.clip_factors", unclipped)
+        assert not audited(curated_study("DpFtrl"), 800, tmp_path / "2", SURE)["stands"]
+    with monkeypatch.context() as patched:
+        patched.setattr("fedpriv.releases._batch.clip_factors", unclipped)
+        assert not audited(curated_study("DpFedAvg"), 1_600, tmp_path / "3", SURE)["stands"]
+    noisy = FineGrid.noisy
+    monkeypatch.setattr(FineGrid, "noisy", lambda own, total, noise, *rest: noisy(own, total, noise / 2, *rest))
+    assert not audited(curated_study("DpFedAvg"), 1_600, tmp_path / "4", SURE)["stands"]
 
 
 def mean_halved(rows: Any, middle: Any, radius: float, mu: float, rng: Any) -> Any:

@@ -368,7 +368,7 @@ def test_prime_as_a_rule_costs_one_release_of_the_same_budget() -> None:
     [
         ("privacy.trust=local", "privacy.trust must be 'central', got 'local'"),
         ("privacy.trust=secure-aggregation", "privacy.trust must be 'central', got 'secure-aggregation'"),
-        ("aggregation={kind='Median'}", "under privacy.trust = 'central' it must be a PrivateMean with no before"),
+        ("aggregation={kind='Median'}", "it must be a curator with no before"),
         ("aggregation.before=[{kind='Nnm'}]", "with no before"),
         ("privacy.mechanism={kind='Plain'}", "must be Plain with a clip under trust 'central'"),
         ("privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "the noise is the server's"),

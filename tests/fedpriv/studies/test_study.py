@@ -58,7 +58,7 @@ def small(*overrides: str) -> study_file.Study:
         ('clients.participation={kind="Fixed", number=101}', "number must be at most count = 100"),
         ('clients.participation={kind="Poisson", rate=2}', "rate must be between 0 and 1"),
         ("privacy.trust=locl", r"trust 'locl' is unknown \(did you mean 'local'\?\)"),
-        ("privacy.trust=central", "under privacy.trust = 'central' it must be a PrivateMean"),
+        ("privacy.trust=central", "under privacy.trust = 'central' it must be a curator"),
         ("aggregation={kind='PrivateMean', epsilon=1.0, delta=1e-5}", "privacy.trust must be 'central', got 'local'"),
         ('clients.participation={kind="Poisson", rate=0}', "rate must be positive"),
         ("privacy.delta=2", "delta must be between 0 and 1"),
