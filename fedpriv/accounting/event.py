@@ -20,6 +20,7 @@ from fedpriv.mechanisms import (
     Costed,
     Exponential,
     Gaussian,
+    HiddenState,
     Histogram,
     Laplace,
     NoisySign,
@@ -91,6 +92,8 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
+        if isinstance(self.mechanism, HiddenState):
+            _check_hidden(self)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
@@ -183,7 +186,7 @@ def by_hand(
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
     curated = isinstance(found, Central)
-    of_records = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and curated)
+    of_records = isinstance(mechanism, Ptr | HiddenState) or (isinstance(mechanism, Curator) and curated)
     unit = unit or ("record" if of_records or sampling < 1 else "client")
     on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr) and (curated or unit == "record")
     return Event(
@@ -253,6 +256,17 @@ def _check_costed(mechanism: object) -> None:
         try_own(mechanism)
     elif type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+
+
+def _check_hidden(event: Event) -> None:
+    """Refuse an event of hidden local steps which their theorem does not cover: of clients, or on random batches."""
+    if event.unit != "record":
+        raise FedprivError("HiddenState protects records, whose steps its client makes: unit must be 'record'")
+    if event.sampling < 1:
+        raise FedprivError(
+            f"sampling = {event.sampling:g}: HiddenState is of fixed batches that are public; random ones inside its "
+            "steps are not covered, and DpSgd charges each step on them"
+        )
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:

@@ -20,6 +20,7 @@ from fedpriv.mechanisms._laplace import DiscreteLaplace
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.cldp import Cldp
+from fedpriv.mechanisms.hidden import HiddenState
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.response import RandomisedResponse, Sign
 from fedpriv.mechanisms.shaped import ShapedBinomial
@@ -40,6 +41,7 @@ __all__ = [
     "DiscreteLaplace",
     "Exponential",
     "Gaussian",
+    "HiddenState",
     "Histogram",
     "Laplace",
     "Mechanism",
@@ -111,9 +113,11 @@ MECHANISMS = Registry(
         Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
 )  # fmt: skip
-Costed = Mechanism | Ptr | Histogram | Exponential
+Costed = Mechanism | Ptr | Histogram | Exponential | HiddenState
 # With releases of whole batches of records, which are costed and never sent as they are.
-COSTED: Registry[Costed] = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential))
+COSTED: Registry[Costed] = Registry(
+    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, HiddenState)
+)
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from fedpriv.releases._batch import Batch, Blocks, Bound, Released
 from fedpriv.releases._settings import number_of
 from fedpriv.releases._sums import DpSgd, TrimmedGaussian
 from fedpriv.releases._tested import Ptr
+from fedpriv.releases.hidden import check_hidden
 from fedpriv.trust import Local
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Released",
     "TrimmedGaussian",
     "calibrated_sum",
+    "check_hidden",
     "cost_mechanism",
     "event_of_records",
     "event_of_sum",

@@ -9,6 +9,7 @@ from fedpriv.mechanisms import MECHANISMS, Binomial, Cldp, Mechanism, Randomised
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases import SUMS, PrivateSum
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import KEPT, Kept
 
 CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain))
@@ -17,7 +18,7 @@ ANSWERS: Registry[Mechanism] = Registry(
     "mechanism", Mechanism, (RandomisedResponse, StochasticSign, Cldp, Binomial, Ternary),
     proof="how far off the mean of answers through it may be is not known here",
 )  # fmt: skip
-RELEASES: Registry[PrivateSum | Kept] = Registry(
-    "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
+RELEASES: Registry[PrivateSum | Kept | HiddenState] = Registry(
+    "release", PrivateSum, (*SUMS.values(), *KEPT.values(), *HIDDEN.values()), proof=UNPROVED
 )
 RULES = Registry("rule", Rule, (*RULES_FOR_ALL.values(), PrivateMean), beside=BesideRule)

@@ -16,7 +16,7 @@ from fedpriv.accounting.event import by_hand, event_as_data
 from fedpriv.accounting.published.comparisons import asymptotic_values, published_values
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
+from fedpriv.mechanisms import COSTED, Costed
 from fedpriv.settings import settings_from
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
@@ -179,7 +179,7 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: argparse.Namespace) -> Account:
+def _account_of(mechanism: Costed, options: argparse.Namespace) -> Account:
     """The account of one mechanism's release under the options of `fedpriv account` or `calibrate`."""
     return Account((by_hand(mechanism, **_facts(options)),))
 
