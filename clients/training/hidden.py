@@ -8,7 +8,7 @@ numbers not finite or its label no class, counts as a record of zeros.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ class Places(NamedTuple):
         array([[0.59, 0.78, 0.2 ],
                [0.  , 0.  , 0.  ]])
         """
-        flat = x.reshape(len(x), -1)
+        flat = x.reshape(len(x), prod(x.shape[1:]))
         rows = np.concatenate([flat, np.ones((len(x), 1), np.float32)], axis=1)
         factors = clip_factors(rows, radius, "clip")
         usable = np.isfinite(factors) & (y >= 0) & (y < classes)
@@ -88,7 +88,7 @@ class Hiding:
             else:
                 rng = stream(self._study.run.seed, "hidden steps", round, client)
             with one_thread():
-                out[row] = walked(self._walk, weights, batches, rng)
+                out[row] = hidden_update(self._walk, weights, batches, rng)
             failures |= dict.fromkeys([row] if why else [], "; ".join(why.values()))
         return failures
 
@@ -104,13 +104,13 @@ class Hiding:
         ]
 
 
-def walked(walk: Walk, weights: Rows, batches: list[Places], rng: np.random.Generator) -> Vector:
+def hidden_update(walk: Walk, weights: Rows, batches: list[Places], rng: np.random.Generator) -> Vector:
     """A client's update from its hidden steps: (w₀ − w_K)/η, of the model received and the one the last step ends at.
 
     >>> from fedpriv.releases.hidden import HiddenState
     >>> walk = Walk(release=HiddenState(radius=1, penalty=0.1, noise=1e-6), records=1, rate=1, steps=1, dimension=4)
     >>> batch = Places(np.array([[1.0, 0.0]]), np.array([0]))
-    >>> walked(walk, np.zeros(4, np.float32), [batch], np.random.default_rng(1)).round(4) + 0.0
+    >>> hidden_update(walk, np.zeros(4, np.float32), [batch], np.random.default_rng(1)).round(4) + 0.0
     array([-0.5,  0.5,  0. ,  0. ])
     """
     step, penalty, start = walk.grid.step, walk.release.penalty, weights.astype(np.float64)
