@@ -220,6 +220,8 @@ def _check_promises(study: Study, dimension: int) -> None:
             )
     if curated(privacy.trust):
         curator_of(study).check(study.clients.most_asked, dimension)
+    if (hidden := privacy.hidden) is not None:
+        event_of_hidden(study, hidden, dimension, 1)  # or these are steps of which there is no theorem
     if (private := privacy.private_sum) is not None:
         try:
             private.check(private.sampling * study.clients.records)
