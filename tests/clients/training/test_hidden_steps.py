@@ -64,8 +64,8 @@ def exact_step(own: Walk, start: NDArray[np.float64], batch: Places) -> NDArray[
 
 
 @given(
-    seed=st.integers(0, 2**32), size=st.sampled_from([0.0, 1e-3, 1.0, 30.0, 1e30]),
-    noise=st.sampled_from([1e-6, 1e-3, 10.0]), radius=st.sampled_from([0.1, 1.0, 1.9]),
+    seed=st.integers(0, 2**32), size=st.sampled_from([0.0, 1e-3, 1.0, 30.0, 1e4]),
+    noise=st.sampled_from([1e-6, 1e-3, 10.0]), radius=st.sampled_from([0.1, 1.0, 1.5]),
 )  # fmt: skip
 def test_no_step_in_floats_ends_farther_from_the_exact_one_than_is_charged(
     seed: int, size: float, noise: float, radius: float
@@ -85,10 +85,10 @@ def test_no_step_in_floats_ends_farther_from_the_exact_one_than_is_charged(
     assert off <= own.error + 2.0**-51 * max(float(np.abs(flat).max()), own.ball + 20 * own.deviation)
 
 
-@given(x=st.lists(st.floats(-1e30, 1e30, width=32), min_size=3, max_size=3), radius=st.floats(0.01, 100))
+@given(x=st.lists(st.floats(-(2.0**90), 2.0**90, width=32), min_size=3, max_size=3), radius=st.floats(0.01, 100))
 def test_a_record_is_within_the_radius_for_certain(x: list[float], radius: float) -> None:
     [own] = Places.of(np.array([x], np.float32), np.array([0]), radius, 2).records
-    assert sum(mpmath.mpf(float(a)) ** 2 for a in own) <= mpmath.mpf(radius) ** 2 * (1 + mpmath.mpf(2) ** -50)
+    assert sum(mpmath.mpf(float(a)) ** 2 for a in own) <= mpmath.mpf(radius) ** 2
     assert own[-1] > 0 or max(map(abs, x)) > 1e20  # the bias shrinks with the record, so no prediction changes
 
 
@@ -135,12 +135,7 @@ def test_clients_with_fewer_records_have_empty_places_and_with_more_only_the_fir
 
 
 def test_a_run_of_hidden_steps_learns_at_the_epsilon_it_promised(tmp_path: Path) -> None:
-    own = study_file.read_study(
-        "digits",
-        ["clients={count=4, records=350}", "attack=null", "privacy={epsilon=4.0, release={kind='HiddenState', "
-         "radius=1.0, penalty=0.01}}", "training={local_steps=20, learning_rate=2.0}",
-         "server={step=2.0}", "run={rounds=3, seed=1}"],
-    ) if False else study_file.parsed_study(STUDY.replace('noise = 3.0', 'noise = 0.05'))  # fmt: skip
+    own = study_file.parsed_study(STUDY.replace("noise = 3.0", "noise = 0.05"))
     found = run(own, tmp_path / "run", quiet=True)
     lines = records.read_records(tmp_path / "run" / "records.jsonl").rounds
     assert found.accuracy > 0.5
@@ -151,7 +146,7 @@ def test_a_run_of_hidden_steps_learns_at_the_epsilon_it_promised(tmp_path: Path)
 TERMS = """
 studies = "any"
 mechanisms = "any"
-budget = { epsilon = 8.0, delta = 1e-5 }
+budget = { epsilon = 30.0, delta = 1e-5 }
 """
 
 
@@ -171,15 +166,19 @@ def test_a_node_charges_hidden_steps_once_a_round_and_answers_what_a_simulation_
 
 
 def test_a_node_does_not_let_a_server_choose_what_its_own_data_cannot_keep(tmp_path: Path) -> None:
-    np.savez(tmp_path / "own.npz", x=np.random.default_rng(1).normal(size=(25, 5)), y=np.arange(25) % 3)
-    terms = TERMS + f'unit = "record"\ndata = {{ kind = "Npz", path = "{tmp_path}/own.npz" }}'
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", rng.normal(size=(45, 5)).astype(np.float32))
+    np.save(tmp_path / "y.npy", np.arange(45) % 3)
+    data = f'data = {{ kind = "Arrays", path = "{tmp_path}", held_out = 5 }}'
+    terms = f'unit = "record"\nclasses = 3\nclients = 3\n{data}\n{TERMS}'
     own = node(tmp_path, terms)
     with pytest.raises(Refused, match="adjacency 'replace'"):
         own.answer(study_file.study_text(study("privacy.adjacency=add-remove")), MODEL, 1, np.arange(3))
+    text = study_file.study_text(study()).replace("learning_rate = 1.0", "learning_rate = 3.9")
     with pytest.raises(Refused, match="do not contract"):
-        own.answer(
-            study_file.study_text(study()).replace("learning_rate = 1.0", "learning_rate = 3.9"), MODEL, 1, np.arange(3)
-        )
+        own.answer(text, MODEL, 1, np.arange(3))
+    answer = own.answer(study_file.study_text(study()), MODEL, 1, np.arange(3))
+    assert len(answer) > 3 * 18 * 4
 
 
 def test_an_audit_of_hidden_steps_finds_much_and_never_more_than_is_certified(tmp_path: Path) -> None:
