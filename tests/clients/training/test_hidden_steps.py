@@ -138,6 +138,7 @@ def test_a_run_of_hidden_steps_learns_at_the_epsilon_it_promised(tmp_path: Path)
     own = study_file.parsed_study(STUDY.replace("noise = 3.0", "noise = 0.05"))
     found = run(own, tmp_path / "run", quiet=True)
     lines = records.read_records(tmp_path / "run" / "records.jsonl").rounds
+    assert found.accuracy is not None
     assert found.accuracy > 0.5
     assert lines[-1]["epsilon"]["upper"] > lines[0]["epsilon"]["upper"] > 0
     assert {line["epsilon"]["lower"] for line in lines} == {0.0}

@@ -179,7 +179,7 @@ def test_one_record_that_stays_wrong_comes_as_near_to_the_certificate_as_the_low
     own = steps(8, noise=2.0, penalty=0.05, rate=1.0)
     tau, start = 2.0 * sqrt(2), -60.0  # far below: the record of class 0 is wrong all the way
     grid = np.linspace(-90, 20, 4001)
-    shared = {"start": start, "rate": 1.0, "penalty": 0.05, "tau": tau, "count": 8, "grid": grid}
+    shared: dict[str, Any] = {"start": start, "rate": 1.0, "penalty": 0.05, "tau": tau, "count": 8, "grid": grid}
     there, nothing = density([(1.0, 0)], **shared), density([(0.0, 0)], **shared)
     seen = float(np.maximum(there - np.exp(0.5) * nothing, 0).sum())
     assert own.reached("add-remove")[1].delta(0.5) == approx(own.tradeoff("add-remove").delta(0.5), rel=1e-6)
