@@ -288,6 +288,8 @@ def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None
     """Refuse names of a table's settings that its class has not; the error names the nearest and lists all."""
     known = [each.name for each in fields(cls)]
     for name in settings:
+        if name not in known and (why := getattr(cls, "refused", {}).get(name)):
+            raise FedprivError(f"{kind} has no {name}: {why}")
         if name not in known:
             listed = ", ".join(known) or "none"
             raise FedprivError(f"{kind} has no setting {name!r}{nearest_hint(str(name), known)}; settings: {listed}")

@@ -161,8 +161,14 @@ class Policy:
         if curated(study.privacy.trust):
             raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
         clip, private = 0.0, study.privacy.private_sum  # records that are kept are noised in their own cube
-        if study.privacy.kept is None:
+        if not study.privacy.in_places:
             clip = float(study.privacy.drawn_by.clip if private is None else private.clip)
+        elif study.privacy.hidden is not None:
+            clip = study.privacy.hidden.gradient
+            if self.data is not None and study.privacy.adjacency == "add-remove":
+                raise Refused(
+                    "HiddenState of this client's own data: adjacency 'replace', as a record less moves others"
+                )
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:

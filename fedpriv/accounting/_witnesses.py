@@ -15,7 +15,7 @@ from fedpriv.curves.compose import Part
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Gaussian, GeneralPtr, Histogram, Laplace, Mechanism, Ptr, Ternary
-from fedpriv.mechanisms.abilities import AddsUp, Paired, share_at, votes_of
+from fedpriv.mechanisms.abilities import AddsUp, OneRelease, Paired, share_at, votes_of
 from fedpriv.mechanisms.general_ptr import general_attained
 from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.randomness.grid import FINE
@@ -45,11 +45,11 @@ def witnesses_of(event: Event) -> list[Witness]:
             mechanism = seen_as_one(event)
         case _ as never:
             assert_never(never)
+    if isinstance(mechanism, OneRelease):
+        return [_in_every_round(event, *mechanism.reached(event.adjacency))]
     if isinstance(mechanism, GeneralPtr) and mechanism.noise is not None:
         mechanism = replace(mechanism, noise=mechanism.noise * REACHED_TESTED)
-    elif isinstance(
-        mechanism, Gaussian | Laplace | Ptr | Histogram
-    ):  # its release on the grid is surely no better than
+    elif isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):  # on the grid surely no better than
         mechanism = replace(mechanism, noise=mechanism.noise * REACHED)  # with as much more real noise
     if isinstance(mechanism, Ptr):  # data sets that attain their case in every round, of what is seen and sampled of it
         seen = seen_of(event)

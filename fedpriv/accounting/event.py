@@ -22,6 +22,7 @@ from fedpriv.mechanisms import (
     Exponential,
     Gaussian,
     GeneralPtr,
+    HiddenState,
     Histogram,
     Laplace,
     NoisySign,
@@ -101,6 +102,8 @@ class Event:
             )
         if isinstance(self.mechanism, BandedGaussian):
             self._check_banded(self.mechanism)
+        if isinstance(self.mechanism, HiddenState):
+            _check_hidden(self)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
@@ -210,7 +213,7 @@ def by_hand(
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
     curated = isinstance(found, Central)
-    of_records = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and curated)
+    of_records = isinstance(mechanism, Ptr | HiddenState) or (isinstance(mechanism, Curator) and curated)
     unit = unit or ("record" if of_records or sampling < 1 else "client")
     on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr | BandedGaussian) and (curated or unit == "record")
     return Event(
@@ -280,6 +283,17 @@ def _check_costed(mechanism: object) -> None:
         try_own(mechanism)
     elif type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+
+
+def _check_hidden(event: Event) -> None:
+    """Refuse an event of hidden local steps which their theorem does not cover: of clients, or on random batches."""
+    if event.unit != "record":
+        raise FedprivError("HiddenState protects records, whose steps its client makes: unit must be 'record'")
+    if event.sampling < 1:
+        raise FedprivError(
+            f"sampling = {event.sampling:g}: HiddenState is of fixed batches that are public; random ones inside its "
+            "steps are not covered, and DpSgd charges each step on them"
+        )
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:

@@ -32,7 +32,7 @@ from fedpriv.mechanisms import (
     StochasticSign,
     Ternary,
 )
-from fedpriv.mechanisms.abilities import AddsUp, Proved, votes_of
+from fedpriv.mechanisms.abilities import AddsUp, OneRelease, Proved, votes_of
 from fedpriv.mechanisms.own import is_own
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.registry import kind_of
@@ -105,10 +105,7 @@ def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
 
 
 def _divergence(curve: Tradeoff, alpha: float) -> float:
-    """D_α of a route's curve in its worse direction: αμ²/2 for the Gaussian, else by its losses; it may be ∞.
-
-    By its losses: ln E_Q[e^{(α−1)·loss}]/(α − 1).
-    """
+    """D_α of a route's curve in its worse direction: αμ²/2 of the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1)."""
     if curve.gaussian_mu is None and any(side.impossible > 0 for side in _sides(curve)):
         return inf
     return _finite(curve, alpha)
@@ -158,11 +155,13 @@ def _seen_routes(event: Event) -> list[Route]:
     if isinstance(event.mechanism, GeneralPtr):  # whatever the dimension of what it releases
         proof = "every pair of a tested release, their hull composed (docs/proofs/ptr-general.md)"
         return [Route(proof, ((Tradeoff(event.mechanism.tradeoff().above), event.rounds),))]  # which is asked as it is
+    if isinstance(event.mechanism, OneRelease):
+        return [Route(event.mechanism.proof, ((event.mechanism.tradeoff(event.adjacency), event.rounds),))]
     if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
         gaussian = Tradeoff.gaussian(event.mechanism.shift(event.adjacency) * sqrt(event.dimension))
         aside = event.rounds * event.dimension * event.mechanism.failure(event.adjacency) * OUTWARD
-        sampled = ", sampling left aside" if event.sampling < 1 else ""
-        return [Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)]
+        proof = f"stable histogram (docs/proofs/prime.md){', sampling left aside' * (event.sampling < 1)}"
+        return [Route(proof, ((gaussian, event.rounds),), None, aside)]
     replaced = replaced_on_a_sum(event)
     found = [] if replaced is None else [Route(f"{REPLACED} (docs/proofs/replacing.md)", ((replaced, event.rounds),))]
     if found and (isinstance(event.mechanism, Gaussian) or event.dimension == 1):

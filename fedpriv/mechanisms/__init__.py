@@ -22,6 +22,7 @@ from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.banded import BandedGaussian
 from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.general_ptr import GeneralPtr
+from fedpriv.mechanisms.hidden import HiddenState
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.response import RandomisedResponse, Sign
 from fedpriv.mechanisms.shaped import ShapedBinomial
@@ -44,6 +45,7 @@ __all__ = [
     "Exponential",
     "Gaussian",
     "GeneralPtr",
+    "HiddenState",
     "Histogram",
     "Laplace",
     "Mechanism",
@@ -115,10 +117,10 @@ MECHANISMS = Registry(
         Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
 )  # fmt: skip
-Costed = Mechanism | Ptr | Histogram | Exponential | GeneralPtr | BandedGaussian
+Costed = Mechanism | Ptr | Histogram | Exponential | GeneralPtr | BandedGaussian | HiddenState
 # With releases of whole batches of records, which are costed and never sent as they are.
 COSTED: Registry[Costed] = Registry(
-    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian)
+    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian, HiddenState)
 )
 
 

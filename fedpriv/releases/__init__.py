@@ -26,6 +26,7 @@ from fedpriv.releases._batch import Batch, Blocks, Bound, Released
 from fedpriv.releases._settings import number_of
 from fedpriv.releases._sums import DpSgd, TrimmedGaussian, ellipsoid_axes
 from fedpriv.releases._tested import Ptr
+from fedpriv.releases.hidden import check_hidden
 from fedpriv.releases.schedules import noise_factor, noise_stairs
 from fedpriv.trust import Local
 
@@ -40,6 +41,7 @@ __all__ = [
     "Released",
     "TrimmedGaussian",
     "calibrated_sum",
+    "check_hidden",
     "cost_mechanism",
     "ellipsoid_axes",
     "event_of_records",

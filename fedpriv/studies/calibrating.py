@@ -15,6 +15,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.releases import SUMS, cost_mechanism, event_of_records, events_in_turn, free_setting
 from fedpriv.releases import calibrated_sum as sum_calibrated
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
@@ -22,6 +23,7 @@ from fedpriv.studies.promise import (
     answer_events,
     epsilon_after,
     epsilon_in_all,
+    event_of_hidden,
     event_of_messages,
     fewest_answers,
     releases_in_message,
@@ -143,7 +145,7 @@ def _completed(privacy: Privacy) -> Privacy:
     if (kept := privacy.kept) is not None:
         release = Kind(privacy.release.kind, kept_settings(kept))
     else:
-        own = asdict(privacy.private_sum)  # type: ignore[call-overload]
+        own = asdict(privacy.hidden or privacy.private_sum)  # type: ignore[arg-type]
         release = Kind(privacy.release.kind, {name: value for name, value in own.items() if value is not None})
     return replace(privacy, mechanism=mechanism, release=release)
 
@@ -162,6 +164,8 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
         )  # fmt: skip
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.check_whole()  # the release is what is calibrated
+    if privacy.release.kind in HIDDEN:
+        return replace(privacy, release=_hidden_filled(study, privacy.release, dimension, rounds, target))
     own, steps = privacy.release, releases_in_message(study)
     try:
         whole, _ = calibrated_release(own.kind, own.settings, dimension, rounds, steps, epsilon=target, delta=delta)
@@ -192,6 +196,29 @@ def calibrated_release(
     found = _sought(Kind(*cost_mechanism(kind, settings, free)), facts, epsilon, delta, events_of, free)
     whole = sum_calibrated(kind, settings, free, settings_of(found)[free])
     return whole, events_in_turn(SUMS.made(kind, whole), dimension, rounds, rounds, steps)
+
+
+def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, target: float) -> Kind:
+    """A study's release of hidden steps with the noise at which so many rounds cost ε."""
+    if "noise" in release.settings:
+        raise FedprivError("release: all settings of HiddenState are given: leave out the one to calibrate, noise")
+    try:
+        HIDDEN.made(release.kind, {**release.settings, "noise": 1.0})
+        own, steps = release.settings, study.training
+        walk = {"radius": own["radius"], "penalty": own["penalty"], "rate": steps.learning_rate}
+
+        def event_of(mechanism: Any) -> Event:
+            """The event of the study's hidden steps at a mechanism's noise: floats have their part in what it costs."""
+            return event_of_hidden(study, HiddenState(**{**own, "noise": mechanism.noise}), dimension, rounds)
+
+        facts = ("noise", own.get("batch"), study.clients.records, study.privacy.adjacency, dimension, rounds)
+        found = _sought(
+            Kind("HiddenState", {**walk, "steps": steps.local_steps}), facts, target, study.privacy.delta,
+            event_of, "noise",
+        )  # fmt: skip
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return Kind(release.kind, {**own, "noise": settings_of(found)["noise"]})
 
 
 _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
@@ -229,6 +256,8 @@ def _check_promises(study: Study, dimension: int) -> None:
             )
     if study.curator is not None:
         study.curator.check(study.clients.most_asked, dimension)
+    if (hidden := privacy.hidden) is not None:
+        event_of_hidden(study, hidden, dimension, 1)  # or these are steps of which there is no theorem
     if (private := privacy.private_sum) is not None:
         try:
             private.check(private.sampling * study.clients.records)

@@ -15,6 +15,7 @@ from fedpriv.channel import Channel
 from fedpriv.curves.compose import FINE, QUICK, Band, Mu
 from fedpriv.errors import FedprivError
 from fedpriv.releases import event_of_sum, events_in_turn, in_turn, release_in
+from fedpriv.releases.hidden import HIDDEN, HiddenState, Walk
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.evaluating import asking_study
 from fedpriv.studies.spending import (
@@ -84,8 +85,23 @@ def releases_of_worst(study: Study) -> int:
 
 
 def releases_in_message(study: Study) -> int:
-    """How many releases of a client's records one message of a study holds: one for each of its local steps."""
-    return 1 if study.privacy.release is None else study.training.local_steps
+    """How many releases of a client's records one message of a study holds: one for each local step that is seen."""
+    release = study.privacy.release
+    return 1 if release is None or release.kind in HIDDEN else study.training.local_steps
+
+
+def walk_of(study: Study, release: HiddenState, dimension: int) -> Walk:
+    """The hidden steps of a study's clients with this release, in public numbers: what they make and what they cost."""
+    own = study.training
+    return Walk(
+        release=release, records=study.clients.records, rate=own.learning_rate, steps=own.local_steps,
+        dimension=dimension,
+    )  # fmt: skip
+
+
+def event_of_hidden(study: Study, release: HiddenState, dimension: int, rounds: int) -> Event:
+    """The event of so many rounds of a client's hidden steps: a record in the place of another, unless a study says."""
+    return walk_of(study, release, dimension).event(study.privacy.adjacency or "replace", rounds)
 
 
 def units_of(study: Study) -> tuple[Unit, ...]:
@@ -120,6 +136,8 @@ def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | N
     """
     if (kept := study.privacy.kept) is not None:
         return mechanism_of(kept).events[0]
+    if (hidden := study.privacy.hidden) is not None:
+        return event_of_hidden(study, hidden, dimension, rounds)
     if (private := study.privacy.private_sum) is not None:
         return event_of_sum(private, dimension, rounds * releases_in_message(study))
     seen = trust_in(study)

@@ -23,6 +23,7 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, PrivateSum, settled_sum
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import KEPT, Kept
 from fedpriv.releases.schedules import Schedule, check_schedule, scheduled_factor
 from fedpriv.studies._settling import settle_table
@@ -103,7 +104,7 @@ class Privacy:
                 )
             case _ as never:
                 assert_never(never)
-        if self.adjacency not in (None, "add-remove"):
+        if self.adjacency not in (None, "add-remove") and release.kind not in HIDDEN:
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
 
     def _check_kept(self, release: Kind) -> None:
@@ -150,7 +151,7 @@ class Privacy:
     @property
     def private_sum(self) -> PrivateSum | None:
         """The study's private sum of each step's gradients, all settings given; None if none is there, or kept."""
-        if self.release is None or self.release.kind in KEPT:
+        if self.release is None or self.release.kind not in SUMS:
             return None
         try:
             return SUMS.of(self.release)
@@ -166,6 +167,21 @@ class Privacy:
             return KEPT.of(self.release)
         except FedprivError as error:
             raise FedprivError(f"release: {error}") from None
+
+    @property
+    def hidden(self) -> HiddenState | None:
+        """The study's release of only the last of a client's local steps, all settings given; None if there is none."""
+        if self.release is None or self.release.kind not in HIDDEN:
+            return None
+        try:
+            return HIDDEN.of(self.release)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
+
+    @property
+    def in_places(self) -> bool:
+        """Whether a study's release has fixed batches, so that a node deals its records by where they stand."""
+        return self.release is not None and self.release.kind not in SUMS
 
     def check_whole(self) -> None:
         """Refuse a study whose mechanism lacks a setting, where none is calibrated."""
