@@ -64,6 +64,7 @@ FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a
     "simulations/reproduce/stobatch/_printed.py",  # the same, as its paper prints it
     "fedpriv/studies/directions.py", "clients/data/reading.py",  # synthetic data
     "simulations/reproduce/prime/_runs.py",  # the same
+    "fedpriv/estimation/tested.py",  # the same, that a probe looks at in the records' place
     "clients/models/_large_networks.py",  # weights to begin with
     "fedpriv/auditing/ranks.py",  # audits that are only simulated
 }  # fmt: skip

@@ -20,18 +20,7 @@ from fedpriv.curves.compose import Part, compose
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms import (
-    Binomial,
-    Cldp,
-    Gaussian,
-    GeneralPtr,
-    Histogram,
-    Laplace,
-    NoisySign,
-    Ptr,
-    StochasticSign,
-    Ternary,
-)
+from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
 from fedpriv.mechanisms.abilities import AddsUp, OneRelease, Proved, votes_of
 from fedpriv.mechanisms.own import is_own
 from fedpriv.mechanisms.ptr_pairs import Seen
@@ -152,9 +141,6 @@ def _seen_routes(event: Event) -> list[Route]:
             return [Route(proof, ((curve, event.rounds),)), divergences]
         shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
         return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
-    if isinstance(event.mechanism, GeneralPtr):  # whatever the dimension of what it releases
-        proof = "every pair of a tested release, their hull composed (docs/proofs/ptr-general.md)"
-        return [Route(proof, ((Tradeoff(event.mechanism.tradeoff().above), event.rounds),))]  # which is asked as it is
     if isinstance(event.mechanism, OneRelease):
         return [Route(event.mechanism.proof, ((event.mechanism.tradeoff(event.adjacency), event.rounds),))]
     if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
@@ -229,7 +215,7 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
 
 def _vector_routes(event: Event) -> list[Route]:
     """Routes of messages of ‖x‖₂ ≤ clip: bounds without the dimension, and by the box around the ball."""
-    assert not isinstance(event.mechanism, Ptr | Histogram | GeneralPtr)  # which have routes of their own
+    assert not isinstance(event.mechanism, Ptr | Histogram)  # which have routes of their own
     bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
@@ -304,7 +290,7 @@ def mu_of(event: Event) -> float:
     """A Gaussian-DP μ of one round of an event, as if every message were seen; sampling only helps."""
     if isinstance(event.mechanism, Ptr):
         return event.mechanism.mu
-    if isinstance(event.mechanism, Histogram | GeneralPtr):
+    if isinstance(event.mechanism, Histogram):
         return inf  # δ is never 0
     mechanism = seen_as_one(event)
     one: float = mechanism.tradeoff(event.adjacency).mu * sqrt(event.dimension)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, frexp, sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -17,6 +17,7 @@ from fedpriv.accounting.event import Event
 from fedpriv.estimation import _budget as budget
 from fedpriv.estimation._estimate import Estimate, Tested
 from fedpriv.mechanisms import GeneralPtr
+from fedpriv.mechanisms.general_ptr import MOST_MARGIN
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.trust import Adjacency
 
@@ -29,6 +30,9 @@ _WIDEST = 45  # of noise, in powers of two of steps: what can be drawn
 _LEAST = -900  # of a step, in powers of two: where one over it would pass what floats hold
 _FAILING = 0.5  # of δ, for tests that pass wrongly
 _MOST_FAILING = 0.1  # the largest δ₀, whatever δ is: a coin's ends must lie apart
+
+
+Otherwise = Literal["nothing", "fallback"]
 
 
 class Answer(NamedTuple):
@@ -46,7 +50,7 @@ def planned_test(
     *,
     times: int = 1,
     exact: bool = False,
-    fallback: bool = False,
+    otherwise: Otherwise = "nothing",
     reach: float | None = None,
     test_noise: float | None = None,
     adjacency: Adjacency = "replace",
@@ -59,24 +63,23 @@ def planned_test(
     42
     """  # fmt: skip
     failure = min(_FAILING * delta / times, _MOST_FAILING)
-    given: dict[str, Any] = {"failure": failure, "fallback": fallback}
-    given |= {name: own for name, own in (("reach", reach), ("test_noise", test_noise)) if own is not None}
-
-    def event_of(own: GeneralPtr) -> Event:
-        """What all tests of a plan are charged as."""
-        return budget.release(own, rounds=times, adjacency=adjacency)
-
-    if exact:
-        return calibrate("GeneralPtr", given, event_of, epsilon=epsilon, delta=delta, free="margin")[0]  # type: ignore[no-any-return]
-    accesses = [budget.Access("one", times, 0.5), budget.Access("noise", times, 0.5)]
-    shares = budget.split(
-        accesses, range_share=0, dimension=1, epsilon=epsilon, delta=delta - times * failure, composition="certified"
-    )
-    span = -2 * float(ndtri(failure))  # of a coin, from one end to the other
-    given["margin"] = ceil(max(span / shares.mus["one"], span))
-    if test_noise is not None:  # and a little past it, where it passes but for δ₀
-        given["margin"] = 2 * GeneralPtr(failure=failure, margin=10**4, test_noise=test_noise).enough
-    return calibrate("GeneralPtr", given, event_of, epsilon=epsilon, delta=delta, free="noise")[0]  # type: ignore[no-any-return]
+    settings: dict[str, Any] = {"failure": failure, "otherwise": otherwise, "reach": reach, "test_noise": test_noise}
+    if test_noise is not None:  # the noisy margin that passes, and as much again: there it passes but for δ₀
+        settings["margin"] = 2 * GeneralPtr(failure=failure, margin=MOST_MARGIN, test_noise=test_noise).enough
+    elif not exact:
+        shares = budget.split(
+            [budget.Access("test", times, 0.5), budget.Access("noise", times, 0.5)], range_share=0, dimension=1,
+            epsilon=epsilon, delta=delta - times * failure, composition="certified",
+        )  # fmt: skip
+        span = -2 * float(ndtri(failure))  # of a coin, from one end to the other
+        settings["margin"] = ceil(max(span / shares.mus["test"], span))
+    found, _ = calibrate(
+        "GeneralPtr", {name: own for name, own in settings.items() if own is not None},
+        lambda own: budget.release(own, rounds=times, adjacency=adjacency),
+        epsilon=epsilon, delta=delta, free="margin" if exact else "noise",
+    )  # fmt: skip
+    assert isinstance(found, GeneralPtr)
+    return found
 
 
 def held_numbers(column: Vector) -> Vector:
@@ -111,7 +114,7 @@ def estimate_of_tests(
     passed = tuple(own.passed for own in answers)
     tested = Tested(proposed, own.margin, own.failure, passed, tuple(own.error for own in answers))
     values = [own.value for own in answers if own.value is not None]
-    failure, notes = None, tuple(_note(answers, statistic, fallback))
+    failure, notes = None, tuple(branch_notes(answers, statistic, fallback))
     if len(values) < len(answers):
         failed = ", ".join(str(place) for place, own in enumerate(answers) if own.value is None)
         where = f" in coordinate {failed}" * (len(answers) > 1)
@@ -126,7 +129,7 @@ def estimate_of_tests(
     )  # fmt: skip
 
 
-def _note(answers: Sequence[Answer], statistic: str, fallback: str | None) -> list[str]:
+def branch_notes(answers: Sequence[Answer], statistic: str, fallback: str | None) -> list[str]:
     """What a reader of a tested estimate must know: which branch each test took, and the noise on it."""
     found = []
     for passed, what in ((True, f"the {statistic}"), (False, f"the {fallback}" if fallback else "nothing")):

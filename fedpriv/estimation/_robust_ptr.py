@@ -6,6 +6,7 @@ grid, each by itself; there ranks, gaps and margins are whole numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, pi, sqrt
 from typing import Annotated, ClassVar
@@ -44,6 +45,7 @@ Scale = Annotated[float, positive, "about the standard deviation of the records,
 QUARTILE = 0.6744897501960817  # of a normal law, in deviations
 SPARE = 2.0  # deviations of the number of records in a window that a proposal leaves room for
 WIDEST = 0.25  # of the records, in a window about the median; half of that about a quartile
+Left = tuple[Vector | None, float | None]  # a value and the deviation of the noise on it, or nothing
 LONGER = 1 + 2.0**-40  # by which computed norms may be too short
 
 
@@ -68,31 +70,30 @@ class MedianPtr:
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested releases of n records' medians as charged, one a coordinate; refused where n is too small."""
         own = self._test(d)
-        return _charged("MedianPtr", own, n, d, _fewest(own, self.proposed, WIDEST))
+        return charged_tests("MedianPtr", own, n, d, fewest_records(own, self.proposed, WIDEST))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The medians of the records' coordinates, or what tests that failed left of them; and their cost."""
         rows = records_of(data)
         n, d = rows.shape
         events, own = self.events(n, d), self._test(d)
-        moved = self.proposed or _window(own, n, self.scale, 0.0)
-        answers = []
-        for column in rows.T:
-            value, passed = _ranked(column, own, moved, self.bound, ((n + 1) // 2,), rng)
-            if passed:
-                answers.append(Answer(*released_value(own, value, moved, rng), True))
-            elif self.bound is not None:
-                answers.append(Answer(*_mean(column, own, self.bound, rng), False))
-            else:
-                answers.append(Answer(None, None, False))
+        moved, bound = self.proposed or window_of(own, n, self.scale, 0.0), self.bound
+
+        def left(column: Vector, median: Vector) -> Left:
+            """What is released of a coordinate whose test fails: with a bound, the mean of its numbers."""
+            return (None, None) if bound is None else held_mean(column, own, bound, rng)
+
+        answers = [ranked_answer(column, own, moved, bound, ((n + 1) // 2,), left, rng) for column in rows.T]
         return estimate_of_tests(
             answers, own, events, self.delta, proposed=moved, statistic="median",
-            fallback="mean of the records held to the bound" if self.bound else None,
+            fallback="mean of the records held to the bound" if bound else None,
         )  # fmt: skip
 
     def _test(self, d: int) -> GeneralPtr:
         """The tested release of one of d medians."""
-        return planned_test(self.epsilon, self.delta, times=d, fallback=self.bound is not None)
+        return planned_test(
+            self.epsilon, self.delta, times=d, otherwise="nothing" if self.bound is None else "fallback"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,30 +118,31 @@ class IqrPtr:
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested releases of n records' quartiles as charged, one a coordinate; refused where n is too small."""
         own = self._test(d)
-        return _charged("IqrPtr", own, n, d, _fewest(own, self.proposed, WIDEST / 2))
+        return charged_tests("IqrPtr", own, n, d, fewest_records(own, self.proposed, WIDEST / 2))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The interquartile ranges of the records' coordinates, or what tests that failed left of them; their cost."""
         rows = records_of(data)
         n, d = rows.shape
         events, own = self.events(n, d), self._test(d)
-        moved, quarter = self.proposed or _window(own, n, self.scale, QUARTILE), ceil(n / 4)
-        answers = []
-        for column in rows.T:
-            value, passed = _ranked(column, own, moved, self.bound, (quarter, n + 1 - quarter), rng)
-            if passed or self.bound is not None:
-                most = moved if passed or self.bound is None else 2 * self.bound
-                answers.append(Answer(*released_value(own, value, most, rng), passed))
-            else:
-                answers.append(Answer(None, None, False))
+        moved, bound = self.proposed or window_of(own, n, self.scale, QUARTILE), self.bound
+        ranks = ceil(n / 4), n + 1 - ceil(n / 4)
+
+        def left(column: Vector, between: Vector) -> Left:
+            """What is released of a coordinate whose test fails: with a bound, the same under noise for twice that."""
+            return (None, None) if bound is None else released_value(own, between, 2 * bound, rng)
+
+        answers = [ranked_answer(column, own, moved, bound, ranks, left, rng) for column in rows.T]
         return estimate_of_tests(
             answers, own, events, self.delta, proposed=moved, statistic="interquartile range",
-            fallback="same, as far as the bound lets it move" if self.bound else None,
+            fallback="same, as far as the bound lets it move" if bound else None,
         )  # fmt: skip
 
     def _test(self, d: int) -> GeneralPtr:
         """The tested release of one of d interquartile ranges."""
-        return planned_test(self.epsilon, self.delta, times=d, fallback=self.bound is not None)
+        return planned_test(
+            self.epsilon, self.delta, times=d, otherwise="nothing" if self.bound is None else "fallback"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,20 +164,13 @@ class ModePtr:
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested releases of n records' modes as charged, one a coordinate; refused where n is too small."""
         own = planned_test(self.epsilon, self.delta, times=d, exact=True)
-        return _charged("ModePtr", own, n, d, 2 * own.margin + 1)
+        return charged_tests("ModePtr", own, n, d, 2 * own.margin + 1)
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The modes of the records' coordinates, or which of them a test kept back; and their cost."""
         rows = records_of(data)
         events, own = self.events(*rows.shape), planned_test(self.epsilon, self.delta, times=rows.shape[1], exact=True)
-        answers = []
-        for column in rows.T:
-            with np.errstate(over="ignore"):
-                steps = np.clip(np.rint(held_numbers(column) / self.width), -FARTHEST, FARTHEST)
-            values, counts = np.unique(steps, return_counts=True)
-            passed = passes_test(own, mode_margin(steps), rng)
-            mode = values[[np.argmax(counts)]] * self.width  # of equal counts the smallest
-            answers.append(Answer(mode, 0.0, True) if passed else Answer(None, None, False))
+        answers = [mode_answer(column, self.width, own, rng) for column in rows.T]
         return estimate_of_tests(answers, own, events, self.delta, proposed=0.0, statistic="mode")
 
 
@@ -207,7 +202,7 @@ class TrimmedSumPtr:
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested release of n records' sum as charged, whatever d is; refused where n is too small."""
         own = self._test()
-        return _charged("TrimmedSumPtr", own, n, 1, ceil(own.margin / self.trimmed))
+        return charged_tests("TrimmedSumPtr", own, n, 1, ceil(own.margin / self.trimmed))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The records' trimmed mean, or where the test fails their mean, with its cost: neighbours' sums lie 2τ, 2R
@@ -236,10 +231,10 @@ class TrimmedSumPtr:
 
     def _test(self) -> GeneralPtr:
         """The tested release of the sum: where the margin is 0 it moves by R, not τ, as if nothing were trimmed."""
-        return planned_test(self.epsilon, self.delta, fallback=True, reach=self.bound / self._limit)
+        return planned_test(self.epsilon, self.delta, otherwise="fallback", reach=self.bound / self._limit)
 
 
-def _charged(name: str, own: GeneralPtr, n: int, times: int, least: int) -> tuple[Event, ...]:
+def charged_tests(name: str, own: GeneralPtr, n: int, times: int, least: int) -> tuple[Event, ...]:
     """A tested estimator's events; refused where n records cannot have the margin that its test asks for."""
     if n < least:
         raise FedprivError(
@@ -248,12 +243,12 @@ def _charged(name: str, own: GeneralPtr, n: int, times: int, least: int) -> tupl
     return (budget.release(own, rounds=times),)
 
 
-def _fewest(own: GeneralPtr, proposed: float | None, widest: float) -> int:
+def fewest_records(own: GeneralPtr, proposed: float | None, widest: float) -> int:
     """The records that a ranked estimator needs: of a proposal of its own, for a window that is not too wide."""
     return ceil(2 * own.margin if proposed else (own.margin + SPARE * sqrt(own.margin)) / widest)
 
 
-def _window(own: GeneralPtr, n: int, scale: float, place: float) -> float:
+def window_of(own: GeneralPtr, n: int, scale: float, place: float) -> float:
     """The τ that a ranked estimator proposes: as long as a window is, of normal records, that holds F of n, and some.
 
     Its density is that at `place` deviations from the median.
@@ -262,19 +257,39 @@ def _window(own: GeneralPtr, n: int, scale: float, place: float) -> float:
     return (own.margin + SPARE * sqrt(own.margin)) / n / density * scale
 
 
-def _ranked(
-    column: Vector, own: GeneralPtr, moved: float, bound: float | None, ranks: tuple[int, ...], rng: Generator
-) -> tuple[Vector, bool]:
-    """One coordinate's value of that rank, or the distance between those of two; and whether its test passes."""
+def ranked_answer(
+    column: Vector,
+    own: GeneralPtr,
+    moved: float,
+    bound: float | None,
+    ranks: tuple[int, ...],
+    left: Callable[[Vector, Vector], Left],
+    rng: Generator,
+) -> Answer:
+    """One coordinate's value of a rank, or the distance between those of two, where its test passes; else what is left.
+
+    `left` has it of the column and the value.
+    """  # fmt: skip
     fine = grid_for(own, moved)
     reach = FARTHEST if bound is None else min(float(fine.whole(bound)), FARTHEST)
     steps, room = np.sort(np.clip(fine.whole(held_numbers(column)), -reach, reach)), float(fine.whole(moved))
     margin = min(rank_margin(steps, rank, room, most=own.margin, low=-reach, high=reach) for rank in ranks)
-    value = steps[[ranks[-1] - 1]] - (steps[ranks[0] - 1] if len(ranks) > 1 else 0.0)
-    return value * fine.step, passes_test(own, margin, rng)
+    value = (steps[[ranks[-1] - 1]] - (steps[ranks[0] - 1] if len(ranks) > 1 else 0.0)) * fine.step
+    passed = passes_test(own, margin, rng)
+    given: Left = released_value(own, value, moved, rng) if passed else left(column, value)
+    return Answer(*given, passed)
 
 
-def _mean(column: Vector, own: GeneralPtr, bound: float, rng: Generator) -> tuple[Vector, float]:
+def mode_answer(column: Vector, width: float, own: GeneralPtr, rng: Generator) -> Answer:
+    """One coordinate's most frequent multiple of `width`, of several the smallest, where its test passes."""
+    with np.errstate(over="ignore"):
+        steps = np.clip(np.rint(held_numbers(column) / width), -FARTHEST, FARTHEST)
+    values, counts = np.unique(steps, return_counts=True)
+    passed = passes_test(own, mode_margin(steps), rng)
+    return Answer(values[[np.argmax(counts)]] * width, 0.0, True) if passed else Answer(None, None, False)
+
+
+def held_mean(column: Vector, own: GeneralPtr, bound: float, rng: Generator) -> tuple[Vector, float]:
     """The mean of one coordinate's numbers held to the bound, under noise, and its deviation: where a test failed."""
     assert own.noise is not None
     fine, noise = FineGrid.of(bound, own.noise * 2 * bound, column.size), own.noise * 2 * bound

@@ -77,7 +77,8 @@ class ProposeTestRelease:
     def test(self) -> GeneralPtr:
         """The test and its noise, as the ledger is charged for them."""
         return planned_test(
-            self.epsilon, self.delta, fallback=self.fallback is not None, test_noise=self.test_noise,
+            self.epsilon, self.delta, test_noise=self.test_noise,
+            otherwise="nothing" if self.fallback is None else "fallback",
             reach=None if self.reach is None else self.reach / self.proposed, adjacency=self.adjacency,
         )  # fmt: skip
 
@@ -109,8 +110,8 @@ class ProposeTestRelease:
         records are replaced; where they come and go it is not, and a few will do.
         """
         size = n if self.adjacency == "replace" else PROBED
-        for place, sample in enumerate(self.samples or _normal_samples(size, d)):
-            for before, after, change in _changed(records_of(sample), self.adjacency, place):
+        for place, sample in enumerate(self.samples or probe_samples(size, d)):
+            for before, after, change in probe_changes(records_of(sample), self.adjacency, place):
                 try:
                     self._compare(before, after, f"sample {place}, {change}")
                 except FedprivError:
@@ -120,49 +121,47 @@ class ProposeTestRelease:
 
     def _compare(self, before: Vector, after: Vector, where: str) -> None:
         """Refuse what two public data sets that differ in one record show to be wrong."""
-        margins = [self._margin(own) for own in (before, after)]
-        if abs(margins[0] - margins[1]) > 1:
+        first, second = (self._margin(own) for own in (before, after))
+        if abs(first - second) > 1:
+            source = "margin" if self.margin is not None else "sensitivity"
             raise FedprivError(
-                f"{self._source} is not 1-Lipschitz: the margin is {margins[0]}, and {margins[1]} with {where}; one "
-                "record may change it by one at most"
+                f"{source} is not 1-Lipschitz: the margin is {first}, and {second} with {where}; one record may change "
+                "it by one at most"
             )
-        limits: list[tuple[str, Function | None, float | None]] = [
-            ("function", self.function, self.proposed if max(margins) > 0 else self.reach),
-            ("fallback", self.fallback, self.global_sensitivity),
-        ]
+        stable = self.proposed if max(first, second) > 0 else self.reach
+        limits = (("function", self.function, stable), ("fallback", self.fallback, self.global_sensitivity))
         for name, given, limit in limits:
-            if given is None or limit is None:
-                continue
-            moved = float(np.linalg.norm(self._value(given, before) - self._value(given, after)))
-            if not moved <= limit * SLACK:
-                raise FedprivError(f"{name} moves by {moved:.6g} with {where}; {limit:.6g} is the most it was to")
+            if given is not None and limit is not None:
+                moved = float(np.linalg.norm(self._value(given, before) - self._value(given, after)))
+                if not moved <= limit * SLACK:
+                    raise FedprivError(f"{name} moves by {moved:.6g} with {where}; {limit:.6g} is the most it was to")
 
     def _margin(self, rows: Vector) -> int:
-        """A data set's margin; refused where it is no whole number of at least 0, or a sensitivity falls as r grows."""
+        """A data set's margin, counted up to the test's; refused where it is no whole number of at least 0."""
         most = self.test.margin
-        if self.sensitivity is not None:
-            given, known = self.sensitivity, [0.0]
-
-            def sensitivity(r: int) -> float:
-                """LS⁽ʳ⁾ of the data set, refused where it is none."""
-                found: Any = given(rows, r)
-                if not known[-1] <= found:
-                    wrong = "falls as r grows" if found >= 0 else "must be a number of at least 0"
-                    raise FedprivError(f"sensitivity {wrong}: got {found} at r = {r}")
-                known.append(float(found))
-                return known[-1]
-
-            return margin_by_sensitivity(sensitivity, self.proposed, most=most)
-        assert self.margin is not None
+        if self.margin is None:
+            return margin_by_sensitivity(self._rising(rows), self.proposed, most=most)
         own = np.asarray(self.margin(rows))
         if own.ndim or own.dtype.kind not in "iuf" or not (own >= 0 and own == np.floor(own)):
             raise FedprivError(f"margin must be a whole number of at least 0, got {own.tolist()!r}")
         return int(min(float(own), most))
 
-    @property
-    def _source(self) -> str:
-        """What the margin comes from, by the name of the setting."""
-        return "margin" if self.margin is not None else "sensitivity"
+    def _rising(self, rows: Vector) -> Callable[[int], float]:
+        """LS⁽ʳ⁾ of a data set, asked for rising r; refused where it is negative, no number, or falls."""
+        given, before = self.sensitivity, 0.0
+        assert given is not None
+
+        def sensitivity(r: int) -> float:
+            """The largest local sensitivity within r changes."""
+            nonlocal before
+            found: Any = given(rows, r)
+            if not found >= before:
+                wrong = "falls as r grows" if found >= 0 else "must be a number of at least 0"
+                raise FedprivError(f"sensitivity {wrong}: got {found} at r = {r}")
+            before = float(found)
+            return before
+
+        return sensitivity
 
     def _value(self, given: Function, rows: Vector) -> Vector:
         """What f₁ or f₂ gives for a data set; refused where that are not so many finite numbers."""
@@ -181,7 +180,7 @@ def _quietly(function: Callable[[Vector], Any], rows: Vector, otherwise: Any) ->
         return otherwise
 
 
-def _normal_samples(n: int, d: int) -> Iterator[Vector]:
+def probe_samples(n: int, d: int) -> Iterator[Vector]:
     """Data sets to probe with where nobody gave any: n normal records of d numbers, and n of which many are equal."""
     for place, scale in enumerate(SAMPLES):
         rows = scale * stream(place, "probe of a margin").standard_normal((n, d))
@@ -189,7 +188,7 @@ def _normal_samples(n: int, d: int) -> Iterator[Vector]:
         yield np.round(rows / scale)
 
 
-def _changed(rows: Vector, adjacency: Adjacency, place: int) -> Iterator[tuple[Vector, Vector, str]]:
+def probe_changes(rows: Vector, adjacency: Adjacency, place: int) -> Iterator[tuple[Vector, Vector, str]]:
     """Neighbours on a way down from a public data set: records taken away at random, or made copies of others."""
     rng = stream(place, "changes of a probe")
     for _ in range(min(CHANGES if len(rows) < MANY else 2, len(rows) - 1)):

@@ -55,24 +55,22 @@ def hull_of_branches(pairs: Sequence[Branches], deviations: float) -> Tradeoff:
     >>> abs(curve.delta(1.0) - Tradeoff.gaussian(1.0).delta(1.0)) < 1e-6
     True
     """
-    loss = np.linspace(0.0, _farthest(pairs, deviations), CELLS + 1)
+    loss = np.linspace(0.0, farthest_loss(pairs, deviations), CELLS + 1)
     times = np.exp(loss)
     above, below, tail, impossible = np.zeros(CELLS + 1), np.zeros(CELLS + 1), np.zeros(CELLS + 1), 0.0
-    for branches in dict.fromkeys(tuple(sorted(way)) for pair in pairs for way in (pair, _turned(pair))):
-        own = _stick(branches, loss, times)
+    both = [
+        (pair, tuple(Branch(own.q, own.p, own.mu) for own in pair)) for pair in pairs
+    ]  # noise that moves either way
+    for branches in dict.fromkeys(tuple(sorted(way)) for ways in both for way in ways):
+        own = stick_of(branches, loss, times)
         np.maximum(above, own.above, out=above)
         higher = own.below > below
         below[higher], tail[higher] = own.below[higher], own.tail[higher]
         impossible = own.impossible if higher[-1] else impossible
-    return Tradeoff(Enclosure(_chords(loss, above), _tangents(loss, below, tail, impossible)))
+    return Tradeoff(Enclosure(chords_of(loss, above), tangents_of(loss, below, tail, impossible)))
 
 
-def _turned(branches: Branches) -> Branches:
-    """The same release with P and Q exchanged: normal noise that moves one way is as far from the other."""
-    return tuple(Branch(own.q, own.p, own.mu) for own in branches)
-
-
-def _farthest(pairs: Sequence[Branches], deviations: float) -> float:
+def farthest_loss(pairs: Sequence[Branches], deviations: float) -> float:
     """The largest loss that is looked at in the branches of a tested release."""
     far = [
         abs(float(np.log(own.q / own.p))) + own.mu * (own.mu / 2 + deviations)
@@ -83,7 +81,7 @@ def _farthest(pairs: Sequence[Branches], deviations: float) -> float:
     return max([own for own in far if own < DEEPEST], default=0.0) or 1.0
 
 
-def _stick(branches: Branches, loss: Vector, times: Vector) -> _Stick:
+def stick_of(branches: Branches, loss: Vector, times: Vector) -> _Stick:
     """The hockey stick of one pair at losses from 0 up, rounding counted: Σ q·Φ(μ/2 − x) − t·p·Φ(−μ/2 − x), t = e^ε."""
     stick, terms, tail, impossible = np.zeros(loss.size), np.zeros(loss.size), np.zeros(loss.size), 0.0
     for p, q, mu in branches:
@@ -101,14 +99,14 @@ def _stick(branches: Branches, loss: Vector, times: Vector) -> _Stick:
     return _Stick(stick + ROUNDED * terms, np.maximum(stick - ROUNDED * terms, 0.0), tail, impossible)
 
 
-def _chords(loss: Vector, stick: Vector) -> Atoms:
+def chords_of(loss: Vector, stick: Vector) -> Atoms:
     """The finite pair whose hockey stick joins the points of one: above it, as it is convex."""
     steps = np.exp(loss[:-1]) * np.expm1(np.diff(loss))
     slope = np.maximum.accumulate(((stick[:-1] - stick[1:]) / steps)[::-1])[::-1]
     return _symmetric(loss[1:], slope - np.append(slope[1:], 0.0), float(stick[-1]))
 
 
-def _tangents(loss: Vector, stick: Vector, tail: Vector, impossible: float) -> Atoms:
+def tangents_of(loss: Vector, stick: Vector, tail: Vector, impossible: float) -> Atoms:
     """The finite pair whose hockey stick is the largest of the tangents to one: below it, as it is convex."""
     tail = np.minimum.accumulate(tail)
     mass = tail - np.append(tail[1:], 0.0)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, inf, log
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from scipy.special import ndtri
 
@@ -46,7 +46,9 @@ class GeneralPtr:
     noise: Annotated[
         float | None, positive, INVERTIBLE, "σ/τ of f₂, and σ₁ over what f₁ can move by; none for an f₂ of τ = 0"
     ] = None
-    fallback: Annotated[bool, "whether a test that fails releases f₁ under noise; else nothing is released"] = False
+    otherwise: Annotated[
+        Literal["nothing", "fallback"], "what a test that fails releases: nothing, or f₁ under noise"
+    ] = "nothing"
     reach: Annotated[
         float | None, positive, "how far f₂ can move where the margin is 0, in units of τ; any distance if not given"
     ] = None
@@ -66,8 +68,8 @@ class GeneralPtr:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.fallback and self.noise is None:
-            raise FedprivError("fallback = true needs noise: f₁ is released under noise, or nothing is")
+        if self.otherwise == "fallback" and self.noise is None:
+            raise FedprivError("otherwise = 'fallback' needs noise: f₁ is released under noise, or nothing is")
         least = ceil(coin_step(self.failure, 1)) if self.test_noise is None else self.enough
         if self.margin < least:
             why = f"the coin to go from failure = {self.failure:g} to 1 - {self.failure:g}"
@@ -102,10 +104,16 @@ class GeneralPtr:
     def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
         """The curve that certifies one tested release, for neighbours as its margin and sensitivities count them.
 
-        >>> round(GeneralPtr(failure=1e-8, margin=36, noise=1.1, reach=2, fallback=True).tradeoff().epsilon(1e-5), 4)
+        >>> paper = GeneralPtr(failure=1e-8, margin=36, noise=1.1, reach=2, otherwise="fallback")
+        >>> round(paper.tradeoff().epsilon(1e-5), 4)
         4.0955
         """
-        return _hull(self)
+        return Tradeoff(hull_of_margins(self).above)
+
+    @property
+    def proof(self) -> str:
+        """Why no neighbours give away more than the curve of a tested release."""
+        return "every pair of margins of a tested release, their hull (docs/proofs/ptr-general.md)"
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
         """None: a tested release costs the same whatever the dimension of its value, by ℓ2 sensitivities."""
@@ -117,7 +125,7 @@ class GeneralPtr:
         moved = 0.0 if self.noise is None else OUTWARD / self.noise
         far = inf if self.reach is None or self.noise is None else moved * self.reach
         branches = Branch(before[0], after[0], moved if margin else far), Branch(before[1], after[1], moved)
-        return branches if self.fallback else (branches[0], branches[1]._replace(mu=0.0))
+        return branches if self.otherwise == "fallback" else (branches[0], branches[1]._replace(mu=0.0))
 
 
 def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]:
@@ -126,7 +134,7 @@ def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]
     In one round the worst of all pairs is met: which one it is depends on δ, and from below the curve is that of each.
     """
     if rounds <= 1:
-        return [("explicit functions and records: the worst of all margins", own.tradeoff())]
+        return [("explicit functions and records: the worst of all margins", hull_of_margins(own))]
     found = {"no margin": own._pair(0)} | {f"a margin of {m}": own._pair(m) for m in (own.enough, own.margin)}
     return [
         (f"explicit functions and records: {words} in every round", hull_of_branches([pair], _deviations(own.failure)))
@@ -135,7 +143,7 @@ def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]
 
 
 @lru_cache(maxsize=64)
-def _hull(own: GeneralPtr) -> Tradeoff:
+def hull_of_margins(own: GeneralPtr) -> Tradeoff:
     """The curve above every pair of neighbours of a tested release: no margin, one that falls by one, one that stays.
 
     Of those that stay the chances lie between two of them, and the curve is linear in a chance.

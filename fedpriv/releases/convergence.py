@@ -77,14 +77,7 @@ def convergence_bound(own: Descent, step: Step) -> Convergence:
     Traceback (most recent call last):
     fedpriv.mechanisms.ptr_renyi.ConditionNotMet: [P] Theorem 5.2 needs σ₂ ≥ √((n−F)(n+1)/n²·(…)) = 3.4895, got ...
     """
-    positive(step=step)
-    if own.trimmed_noise < own.least_trimmed_noise:
-        raise ConditionNotMet(
-            f"[P] Theorem 5.2 needs σ₂ ≥ √((n−F)(n+1)/n²·(…)) = {own.least_trimmed_noise:.6g}, got "
-            f"trimmed_noise = {own.trimmed_noise:g}"
-        )
-    if not step < own.largest_step:
-        raise ConditionNotMet(f"[P] Theorem 5.2 needs η_B < {own.largest_step:.6g}, got step = {step:g}")
+    check_descent(own, step)
     n, corrupted, kept = own.batch, own.corrupted, own.batch - own.corrupted
     shorter, alpha, square = kept / n * step, own.convexity, own.smoothness**2
     honest, moved = kept * own.spread**2, (corrupted / n * own.clip) ** 2
@@ -94,3 +87,15 @@ def convergence_bound(own: Descent, step: Step) -> Convergence:
     m_a = shorter**2 * (n + 1) * (honest + attacked) + moved
     m_b = step**2 * (kept + 1) * (honest + own.dimension * own.trimmed_noise**2) + moved
     return Convergence(rho_a=rho_a, rho_b=rho_b, m_a=m_a, m_b=m_b, limit=m_b / (1 - rho_b))
+
+
+def check_descent(own: Descent, step: float) -> None:
+    """Refuse a descent of which [P] Theorem 5.2 says nothing, by its first condition that does not hold."""
+    positive(step=step)
+    if own.trimmed_noise < own.least_trimmed_noise:
+        raise ConditionNotMet(
+            f"[P] Theorem 5.2 needs σ₂ ≥ √((n−F)(n+1)/n²·(…)) = {own.least_trimmed_noise:.6g}, got "
+            f"trimmed_noise = {own.trimmed_noise:g}"
+        )
+    if not step < own.largest_step:
+        raise ConditionNotMet(f"[P] Theorem 5.2 needs η_B < {own.largest_step:.6g}, got step = {step:g}")

@@ -35,6 +35,7 @@ examples:
   fedpriv estimate sample.npy --method prime --epsilon 5 --delta 1e-5 --corruption 0.05 --json
   fedpriv estimate sample.csv --method dp-mean --epsilon 1 --delta 1e-5 --out mean.csv
   fedpriv estimate sample.csv --method coinpress --epsilon 1 --delta 1e-5 --bound 100 steps=4
+  fedpriv estimate sample.csv --method median-ptr --epsilon 1 --delta 1e-6 scale=2
   fedpriv estimate sample.csv --method geometric-median
   fedpriv estimate sample.npy --mechanism Binomial clip=1 peak=0.2 trials=4 --epsilon 4 --delta 1e-5 --rotate
   fedpriv estimate sample.npy --mechanism Ternary clip=1 spread=4 scale=8 --delta 1e-5 --byzantine 50 --rule Median

@@ -29,7 +29,9 @@ from fedpriv.estimation import (
     EmpiricalMean,
     GeometricMedian,
     MedianOfMeans,
+    MedianPtr,
     TrimmedDistance,
+    TrimmedSumPtr,
     TukeyMedian,
     method_of,
     spelled_name,
@@ -57,6 +59,9 @@ PRIVATE: list[Any] = [
     Coinpress(epsilon=1, delta=1e-5, bound=100, steps=4),
     TrimmedDistance(epsilon=1, delta=1e-5, corruption=0.05, bound=10),
     TukeyMedian(epsilon=0.5, bound=10),
+    MedianPtr(epsilon=4, delta=1e-5),
+    MedianPtr(epsilon=4, delta=1e-5, bound=10),
+    TrimmedSumPtr(epsilon=4, delta=1e-5, bound=12),
 ]
 OPEN: list[Any] = [EmpiricalMean(), CoordinateMedian(), GeometricMedian(), MedianOfMeans()]
 
