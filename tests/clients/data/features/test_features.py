@@ -368,6 +368,13 @@ def test_arrays_in_python_go_through_the_features_that_a_study_names(tmp_path: P
     assert fp.resume(run.directory, data=(x, y), quiet=True).ended == "finished"
 
 
+def test_corruption_strikes_what_a_model_sees_the_features(tmp_path: Path) -> None:
+    noise = {"corruption": {"kind": "FeatureNoise", "share": 1.0, "deviation": 5.0}}
+    clean = fp.run(STUDY, tmp_path / "clean", overrides={"run.rounds": 1}, quiet=True)
+    struck = fp.run(STUDY, tmp_path / "struck", overrides={"run.rounds": 1} | noise, quiet=True)
+    assert struck.rounds != clean.rounds
+
+
 def test_a_dry_run_names_the_features(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(STUDY)
     assert main(["run", str(tmp_path / "own.toml"), "--dry-run"]) == 0
@@ -445,6 +452,14 @@ def test_a_study_of_a_server_imports_no_feature_map_that_a_policy_does_not_list(
         study = study_file.parsed_study(ASKED, overrides={"data.features": features})
         with pytest.raises(Refused, match="the study imports 'own_features:"):
             node.answer(study_file.study_text(study), np.zeros(10, np.float32), 1, np.array([0]))
+
+
+def test_an_audit_of_a_node_whose_records_are_features_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node_of(tmp_path / "node", ', features = { kind = "Histograms", cells = [4] }')
+    assert main(["audit", "--node", str(tmp_path / "node"), "--quiet"]) != 0
+    assert 'data.features = {cells = [4], kind = "Histograms"}: a node\'s audit' in capsys.readouterr().err
 
 
 def test_places_are_no_part_of_what_a_node_compares() -> None:
