@@ -26,7 +26,8 @@ understood says why; any other makes the exit code 1.
 A text, fdp-claims: what no figure shows, claim by claim, and every slip, as NAME.md, NAME.csv and NAME.json.
 A table, or a figure stobatch- or lecture-: trains for as long as --budget says, in fewer seeds and steps than the
 paper's, as NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a
-budget images take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and settings.
+budget images take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and
+settings.
 
 examples:
   fedpriv reproduce --list
