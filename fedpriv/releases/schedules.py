@@ -10,7 +10,7 @@ from fedpriv.errors import FedprivError
 
 Schedule = Literal["constant", "linear", "exponential", "cosine", "inverse-root"]
 NoiseSchedule = Literal["constant", "linear", "exponential", "cosine"]
-STAIRS = 16  # different noises of a schedule: as many mechanisms are composed after every round
+STAIRS = 8  # different noises of a schedule: as many mechanisms are composed after every round
 
 
 def check_schedule(schedule: Schedule, to: float) -> None:
@@ -50,7 +50,7 @@ def noise_stairs(rounds: int, of: int) -> list[tuple[int, int]]:
     """The first so many rounds `of` all in at most `STAIRS` stairs, of one noise each: its first round, how many.
 
     >>> noise_stairs(10, 64), noise_stairs(2, 2)
-    ([(1, 4), (5, 4), (9, 2)], [(1, 1), (2, 1)])
+    ([(1, 8), (9, 2)], [(1, 1), (2, 1)])
     """
     stairs = min(STAIRS, of)
     before = [-(-stair * of // stairs) for stair in range(stairs + 1)]
@@ -60,7 +60,7 @@ def noise_stairs(rounds: int, of: int) -> list[tuple[int, int]]:
 def noise_factor(schedule: Schedule, to: float, round: int, rounds: int) -> float:
     """What a release's noise is multiplied by in a round: its schedule's factor, one for each of `noise_stairs`.
 
-    >>> [round(noise_factor("linear", 0.5, number, 64), 3) for number in (1, 4, 5, 64)]
-    [1.0, 1.0, 0.967, 0.5]
+    >>> [round(noise_factor("linear", 0.5, number, 64), 3) for number in (1, 8, 9, 64)]
+    [1.0, 1.0, 0.929, 0.5]
     """
     return scheduled_factor(schedule, to, len(noise_stairs(round, rounds)), min(STAIRS, rounds))

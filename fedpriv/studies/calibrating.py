@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 from fedpriv._base.spelling import rounded_up
-from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.calibration import CLOSE, calibrate
 from fedpriv.accounting.event import Event
 from fedpriv.channel import Channel
+from fedpriv.curves.compose import QUICK
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
-from fedpriv.releases import SUMS, cost_mechanism, event_of_records, events_in_turn, free_setting
+from fedpriv.releases import SUMS, DpSgd, cost_mechanism, event_of_records, events_in_turn, free_setting, in_turn
 from fedpriv.releases import calibrated_sum as sum_calibrated
 from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import calibrated_kept as kept_calibrated
@@ -35,6 +37,7 @@ from fedpriv.studies.study import Kind, Study
 from fedpriv.studies.tables import Privacy
 from fedpriv.trust import curated, sums_only
 
+GUESSES = 40  # at a factor of a schedule's noise
 NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
 
 
@@ -181,21 +184,41 @@ def calibrated_release(
 
     >>> found, _ = calibrated_release("DpSgd", {"clip": 1, "sampling": 0.1}, 650, 100, epsilon=3, delta=1e-5)
     >>> round(found["noise"], 2)
-    1.66
+    1.68
     """
     free, sampling = free_setting(kind, settings), float(settings.get("sampling", 1))
-
-    def events_of(own: Any) -> tuple[Event, ...]:
-        """What the rounds cost with a mechanism that the sum of the first one costs as much as."""
-        if settings.get("schedule", "constant") == "constant":
-            return (event_of_records(own, dimension, sampling, rounds * steps),)
-        whole = SUMS.made(kind, sum_calibrated(kind, settings, free, settings_of(own)[free]))
-        return events_in_turn(whole, dimension, rounds, rounds, steps)
-
-    facts = (free, sampling, dimension, rounds, steps, [settings.get(name) for name in ("schedule", "to")])
-    found = _sought(Kind(*cost_mechanism(kind, settings, free)), facts, epsilon, delta, events_of, free)
+    found = _sought(
+        Kind(*cost_mechanism(kind, settings, free)), (free, sampling, dimension, rounds * steps), epsilon, delta,
+        lambda own: event_of_records(own, dimension, sampling, rounds * steps), free,
+    )  # fmt: skip
     whole = sum_calibrated(kind, settings, free, settings_of(found)[free])
-    return whole, events_in_turn(SUMS.made(kind, whole), dimension, rounds, rounds, steps)
+    release = SUMS.made(kind, whole)
+    if in_turn(release):
+        release = _scaled_noise(
+            release, lambda own: events_in_turn(own, dimension, rounds, rounds, steps), epsilon, delta
+        )
+        whole["noise"] = release.noise
+    return whole, events_in_turn(release, dimension, rounds, rounds, steps)
+
+
+def _scaled_noise(
+    release: DpSgd, events_of: Callable[[DpSgd], tuple[Event, ...]], target: float, delta: float
+) -> DpSgd:
+    """A release whose noise changes, all of it scaled by one factor so that its events just meet a study's ε.
+
+    It is given with a first noise that would do for all rounds. The next guess goes by ε ∝ noise^−1.4 or so.
+    """
+    shares = [
+        (event.rounds, release.noise / float(settings_of(event.mechanism)["noise"])) for event in events_of(release)
+    ]
+    precision = sum(count * share**2 for count, share in shares) / sum(count for count, _ in shares)
+    release = replace(release, noise=release.noise * sqrt(precision))
+    for _ in range(GUESSES):
+        found = Account(events_of(release)).upper_epsilon(delta, QUICK)
+        if CLOSE * target <= found <= target:
+            return release
+        release = replace(release, noise=release.noise * (found / target * (1 + (1 - CLOSE) / 2)) ** 0.7)
+    raise FedprivError(f"epsilon = {target:g} is not met by any noise on a schedule: schedule = 'constant'")
 
 
 def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, target: float) -> Kind:
@@ -225,8 +248,8 @@ _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
 
 
 def _sought(
-    kind: Kind, facts: tuple[Any, ...], target: float, delta: float,
-    event_of: Callable[[Any], Event | tuple[Event, ...]], free: str | None = None, beside: tuple[Event, ...] = (),
+    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
+    free: str | None = None, beside: tuple[Event, ...] = (),
 ) -> Mechanism:  # fmt: skip
     """The mechanism whose free setting meets a study's ε, sought once in a process; `facts` tell events apart."""
     asked = repr((kind, facts, target, delta))

@@ -38,7 +38,7 @@ class Method:
         (0.5, 1.0)
         """
         low, high = self.steps
-        return round(low * (high / low) ** min(max(log(epsilon, 4), 0.0), 1.0), 4)
+        return round(float(low * (high / low) ** min(max(log(epsilon, 4), 0.0), 1.0)), 4)
 
 
 MOMENTUM = {"momentum": 0.9}

@@ -61,8 +61,8 @@ def finding_words(found: Found) -> list[str]:
             said.append(f"at ε = {epsilon:g} the best is {best.method}: {_accuracy(best)}{ahead}")
     if (free := found.spots.get((LAST, ALL))) is not None:
         said.append(f"{LAST} with next to no noise (ε = {ALL:g}): {_accuracy(free)}")
-    seeds = [len(spot.accuracies) for spot in found.spots.values()]
-    said.append(f"{len(seeds)} ways to train, each over {min(seeds)} to {max(seeds)} of {SEEDS} seeds")
+    fewest = min(len(spot.accuracies) for spot in found.spots.values())
+    said.append(f"{len(found.spots)} ways to train, each over {fewest} of {SEEDS} seeds at least")
     return said
 
 
@@ -94,7 +94,7 @@ def lecture_picture(found: Found) -> bytes:
             axes.minorticks_off()
         figure.supylabel("accuracy, %", fontsize=9, color=MUTED)
         figure.suptitle(
-            f"blue: certified ε; red: the moments accountant's of the same runs\n"
+            f"solid: certified ε; dashed: that of the moments accountant, of the same runs\n"
             f"grey: {PLAIN}; dotted: next to no noise; bars: 95% over {SEEDS} seeds", fontsize=8.5, color=MUTED,
         )  # fmt: skip
         figure.savefig(content, format="png", facecolor=CARD)
