@@ -100,12 +100,7 @@ class Event:
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
         if isinstance(self.mechanism, BandedGaussian):
-            at_most("planned", self.mechanism.planned, rounds=self.rounds)
-            if self.sampling < 1 or not isinstance(self.trust, Central):
-                raise FedprivError(
-                    "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust "
-                    "'central', and no sampling"
-                )
+            self._check_banded(self.mechanism)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
@@ -127,6 +122,15 @@ class Event:
         if not isinstance(self.mechanism, BandedGaussian) or not self.rounds:
             return self
         return replace(self, mechanism=self.mechanism.after(self.rounds), rounds=1)
+
+    def _check_banded(self, mechanism: BandedGaussian) -> None:
+        """Refuse rounds past a run's end, and units drawn by chance, of which no proof of shared noise speaks."""
+        at_most("planned", mechanism.planned, rounds=self.rounds)
+        if self.sampling < 1 or not isinstance(self.trust, Central):
+            raise FedprivError(
+                "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust 'central', "
+                "and no sampling"
+            )
 
     def _check_bound(self) -> None:
         """Refuse an event whose inputs are bounded otherwise than its mechanism says, or than its proof needs."""
