@@ -45,6 +45,10 @@ class Kind:
         """Whether two tables of a study are written alike: 1 is not 1.0 to a class of which nothing else is known."""
         return isinstance(other, Kind) and repr(self.table()) == repr(other.table())
 
+    def __hash__(self) -> int:
+        """Equal for tables of a study that are written alike: by them what was made once is found again."""
+        return hash(repr(self.table()))
+
     def __reduce__(self) -> tuple[type[Kind], tuple[str, Mapping[str, Any]]]:
         """For pickle: the table alone is sent to another process, which makes the object it stands for anew."""
         return Kind, (self.kind, self.settings)
@@ -284,6 +288,8 @@ def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None
     """Refuse names of a table's settings that its class has not; the error names the nearest and lists all."""
     known = [each.name for each in fields(cls)]
     for name in settings:
+        if name not in known and (why := getattr(cls, "refused", {}).get(name)):
+            raise FedprivError(f"{kind} has no {name}: {why}")
         if name not in known:
             listed = ", ".join(known) or "none"
             raise FedprivError(f"{kind} has no setting {name!r}{nearest_hint(str(name), known)}; settings: {listed}")

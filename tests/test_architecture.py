@@ -47,6 +47,7 @@ SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")
 DRAWERS = {  # what makes events: what draws what they are charged for, and whoever reads or writes one down in words
     "Event": {
         "fedpriv/accounting/event.py", "fedpriv/channel/__init__.py", "fedpriv/releases/__init__.py",
+        "fedpriv/releases/hidden.py",
         "fedpriv/estimation/private_mean.py", "fedpriv/estimation/_budget.py", "fedpriv/certified/functional.py",
         "fedpriv/estimation/dp_ftrl.py",
     },

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
 from clients.data import idx, reading
+from clients.data.features import BesideData
 from clients.data.idx import FOUR_FILES
 from clients.data.pool import Classes, Divide, Labels, Pool, Subtract
 from fedpriv.errors import FedprivError, at_least_zero, natural, real, whole, whole_from
@@ -239,7 +240,9 @@ class Linear:
         """None: its records are drawn, so a run's files name no place that they lie in."""
 
 
-DATA_SETS = Registry("data set", Data, (Digits, Idx, Arrays, Hub, Synthetic, Linear), optional=["resolved"])
+DATA_SETS = Registry(
+    "data set", Data, (Digits, Idx, Arrays, Hub, Synthetic, Linear), optional=["resolved"], beside=BesideData
+)
 
 
 def _check_classes(data: Arrays | Hub) -> None:

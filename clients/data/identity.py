@@ -65,13 +65,13 @@ def data_identity(kind: str, pool: Pool) -> Line:
     return {
         "kind": kind, "shape": list(pool.shape), "records": len(pool), "held_out": len(pool.y_test),
         "classes": pool.classes, "classes_absent": len(absent), "absent": absent[:FIRST].tolist(),
-        "sha256": data_digest(pool),
+        "sha256": data_digest(pool), **({} if pool.features is None else {"features": dict(pool.features)}),
     }  # fmt: skip
 
 
 def same_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether two `data_identity` entries, a run's and of here, are of the same data: one digest, as many classes."""
-    return bool(was["sha256"] == now["sha256"] and was["classes"] == now["classes"])
+    """Whether two `data_identity` entries, a run's and of here, are of the same data: one digest, classes, features."""
+    return all(was.get(name) == now.get(name) for name in ("sha256", "classes", "features"))
 
 
 def data_digest(pool: Pool) -> str:
@@ -121,7 +121,10 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     """
     known = data_title(data["sha256"])
     named = f"{known}: " if known else ""
-    shape = " × ".join(map(str, data["shape"])) + " features" * (len(data["shape"]) == 1)
+    shape = " × ".join(f"{size:,}" for size in data["shape"]) + " features" * (len(data["shape"]) == 1)
+    if made := data.get("features"):
+        looks = ", which may look at all records" if made.get("public") else ""
+        shape = f"{' × '.join(map(str, made['of']))} as {shape} by {made['kind']}{looks}"
     place = f" from {where}" if where else ""
     classes = f"{data['classes']:,} classes" if data["classes"] else "labels that are numbers"
     if data["classes_absent"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple
@@ -40,6 +41,9 @@ class Pool:
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
     owners: Numbers | None = None  # whose each training record is, from client 0 on; None where the data do not say
+    features: Mapping[str, Any] | None = (
+        None  # what x was made by, and of records of which shape; None: x is the records
+    )
     known: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # what has been worked out of the rest
 
     @property

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from clients.models._autograd import Autograd
-from clients.models.per_record import MaxOfFour
 
 
 def two_convolutions(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
@@ -29,9 +28,9 @@ def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) 
             nn.ZeroPad2d((zeros // 2, zeros - zeros // 2) * 2),
             nn.Conv2d(channels, 16, 8, 2),
             nn.ReLU(),
-            MaxOfFour(),
+            nn.MaxPool2d(2, 1),
         ]
-        second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), MaxOfFour(), nn.Flatten()]
+        second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten()]
         last = [nn.Linear(32 * after**2, 32), nn.ReLU(), nn.Linear(32, classes)]
         network = nn.Sequential(*first, *second, *last)
     return network, Autograd(network, Images(channels, side, channels_last))

@@ -7,69 +7,26 @@ record's bits do not depend on how many others there are: else one record more w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, unfold
+from torch.nn.functional import pad
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from clients.models._training_noise import TrainingNoise
 from clients.models.first_layer import FirstLayer
 from clients.models.losses import Loss, record_losses
 
-BLOCK = 64  # records at once: what is in between stays in cache
+BLOCK = 64
+_FEW = 16  # of them at once, of which a convolution's windows are copied
 WEIGHTS = 2**26  # of all their rows: 256 MB
 _WITH_WEIGHTS = (nn.Conv2d, nn.Linear, FirstLayer)
 
 
-class Maxima(torch.autograd.Function):
-    """The largest of every 2 × 2, a step of one: as MaxPool2d(2, 1), which takes four times as long on a CPU.
-
-    Of equal ones an error goes back to the first either way; after a ReLU those are zeros, which lose it anyway.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        """The largest of every 2 × 2 of x, rows first, then columns: the pooling of `TutorialCnn`."""
-        upper, lower = x[..., :-1, :], x[..., 1:, :]
-        rows = torch.maximum(upper, lower)
-        left, right = rows[..., :-1], rows[..., 1:]
-        ctx.save_for_backward(upper >= lower, left >= right)
-        return torch.maximum(left, right)
-
-    @staticmethod
-    def backward(ctx: Any, errors: Tensor) -> Tensor:
-        """Each error of the pooling back to where its largest stood, for autograd."""
-        above, first = ctx.saved_tensors
-        rows = _parted(errors, first, -1)
-        return _parted(rows, above, -2)
-
-
-def _parted(errors: Tensor, first: Tensor, axis: int) -> Tensor:
-    """Errors of pairs of neighbours, to the first of each where it was the largest, or to the second: for `Maxima`."""
-    shape = list(errors.shape)
-    shape[axis] += 1
-    found, size = errors.new_zeros(shape), errors.shape[axis]
-    chosen = errors * first  # three times as fast as torch.where
-    found.narrow(axis, 0, size).copy_(chosen)
-    found.narrow(axis, 1, size).add_(errors - chosen)
-    return found
-
-
-class MaxOfFour(nn.Module):
-    """`Maxima` as a layer."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The largest of every 2 × 2 of feature maps x: the pooling layer of `TutorialCnn`."""
-        largest: Callable[[Tensor], Tensor] = Maxima.apply
-        return largest(x)
-
-
 _ALONE = (
     nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.Tanh, nn.Sigmoid,
-    nn.ZeroPad2d, nn.MaxPool2d, nn.AvgPool2d, MaxOfFour, TrainingNoise,
+    nn.ZeroPad2d, nn.MaxPool2d, nn.AvgPool2d, TrainingNoise,
 )  # fmt: skip
 
 
@@ -157,7 +114,10 @@ def record_gradients(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, out: 
             if type(layer) in _WITH_WEIGHTS:
                 layers.append(layer)
                 inputs.append(now.detach())
-                outputs.append(now := layer(now))
+                now = layer(now)
+                if now.ndim == 4:  # all channels of a pixel together in memory: a CPU pools and convolves twice as fast
+                    now = now.contiguous(memory_format=torch.channels_last)
+                outputs.append(now)
             else:  # one that works in place would put its own output where errors are asked for
                 now = layer(now.clone() if getattr(layer, "inplace", False) else now)
         errors = torch.autograd.grad(record_losses(loss, now, y).sum(), outputs)
@@ -170,24 +130,35 @@ def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tenso
     """One layer's part of every record's gradient, into the rows of `out` from `start`; where the next begins."""
     middle = start + layer.weight.numel()
     weights = out[:, start:middle].view(len(out), len(layer.weight), -1)
-    if seen.ndim == 2:
+    if isinstance(layer, nn.Conv2d):  # places first, as its maps lie
+        error = error.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2)
+        _of_convolution(layer, seen, error, weights)
+    elif seen.ndim == 2:
         torch.mul(error[:, :, None], seen[:, None], out=weights)
-    else:
-        if isinstance(layer, nn.Linear):  # at many places, the last axis of each
-            error, patches = error.flatten(1, -2).transpose(1, 2), seen.flatten(1, -2)
-        else:
-            error = error.flatten(2)
-            assert isinstance(layer.padding, tuple)  # or its records' gradients were not had so
-            if layer.in_channels > 1 or layer.dilation != (1, 1):
-                patches = unfold(seen, layer.kernel_size, layer.dilation, layer.padding, layer.stride).transpose(1, 2)
-            else:  # for one channel `unfold` is slow
-                (high, wide), (down, along), (above, beside) = layer.kernel_size, layer.stride, layer.padding
-                zeros = pad(seen, (beside, beside, above, above)) if above or beside else seen
-                patches = zeros.unfold(2, high, down).unfold(3, wide, along).reshape(len(seen), -1, high * wide)
-        found = torch.bmm(error, patches)
-        weights.copy_(layer.of_weights(found) if isinstance(layer, FirstLayer) else found)
+    else:  # at many places, the last axis of each
+        error = error.flatten(1, -2).transpose(1, 2)
+        weights.copy_(torch.bmm(error, seen.flatten(1, -2)))
     if layer.bias is None:
         return middle
     end = middle + len(layer.bias)
     out[:, middle:end] = error if error.ndim == 2 else error.sum(2)
     return end
+
+
+def _of_convolution(layer: nn.Conv2d, seen: Tensor, error: Tensor, weights: Tensor) -> None:
+    """A convolution's errors (records, channels, places) times what it saw at each place, into its part of all rows.
+
+    A few records at a time: what it saw overlaps, so it is many times its input, and is used while it is in cache.
+    """
+    assert isinstance(layer.padding, tuple)  # or its records' gradients were not had so
+    (above, beside), (down, along) = layer.padding, layer.stride
+    (high, wide), (far, aside) = layer.kernel_size, layer.dilation
+    x = (pad(seen, (beside, beside, above, above)) if above or beside else seen).permute(0, 2, 3, 1)
+    windows = x.unfold(1, far * (high - 1) + 1, down).unfold(2, aside * (wide - 1) + 1, along)
+    windows = windows[..., ::far, ::aside].permute(0, 1, 2, 4, 5, 3)
+    parts = weights.unflatten(2, (layer.in_channels, -1)).transpose(2, 3)  # as windows: a pixel's channels together
+    for own in (slice(start, start + _FEW) for start in range(0, len(x), _FEW)):
+        found = torch.bmm(error[own], windows[own].flatten(3).flatten(1, 2))
+        parts[own] = found.unflatten(2, (-1, layer.in_channels))
+    if isinstance(layer, FirstLayer):
+        weights.copy_(layer.of_weights(weights))

@@ -105,13 +105,13 @@ class Node:
                 ask = Ask.of(name, round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
-                events = self.policy.events(told, 1 if asks else weights.size, masked=masked)
+                events = self.policy.events(told, 1 if asks else weights.size, round, masked=masked)
                 release = study.privacy.kept
                 if self.policy.data is None:
                     shares = study_shares(study)
                 else:
                     key = key_in(self.folder, DEALING)
-                    shares = own_shares(key, *self._held(study), kept=release is not None)
+                    shares = own_shares(key, *self._held(study), kept=study.privacy.in_places)
                 noise = None if release is None else self._noise(study, release, shares)
                 kept = None if noise is None else noise.name
                 charge = Charge(ask=ask, events=events, shares=shares, kept=kept)
@@ -232,7 +232,7 @@ class Node:
         if (pool := pool_of_policy(self.policy)) is None:
             return None
         held = self._held(study)
-        if study.privacy.kept is not None:
+        if study.privacy.in_places:
             return pool, in_order(pool, study.clients.count, *held)
         return pool, dealt_records(pool, key_in(self.folder, DEALING), study.clients.count, *held)
 

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.data import DATA_SETS, Arrays, Hub, Idx
+from clients.data import Arrays, Data, Hub, Idx
+from clients.data.featured import Featured, data_set_of
+from clients.data.features.making import featured_pool
 from clients.data.idx import idx_files, read_idx
 from clients.data.pool import Pool, Records, own_pool, scaled_features
 from clients.data.reading import hub_splits, mapped_array
@@ -39,9 +41,16 @@ def pool_of_policy(policy: Policy) -> Pool | None:
     """The node's own records that its policy names, checked, as a pool; None where studies bring theirs."""
     if policy.data is None:
         return None
+    found = data_set_of(policy.data)
+    own = _records_of_policy(policy, found.data if isinstance(found, Featured) else found)
+    return featured_pool(own, found.features) if isinstance(found, Featured) else own
+
+
+def _records_of_policy(policy: Policy, data: Data) -> Pool:
+    """The node's own records, as its files have them: checked one by one."""
+    assert policy.data is not None
     classes = policy.classes or 0  # 0 where the policy's data say that labels are numbers
-    data = DATA_SETS.made(policy.data.kind, policy.data.settings).resolved()
-    match data:
+    match data := data.resolved():
         case Arrays():
             own = node_records(Path(data.path), data.held_out)
         case Idx():  # labels as they stand: where they begin, each of them would tell

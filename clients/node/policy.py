@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, assert_never, get_args
 
 from clients.data import DATA_SETS
+from clients.data.featured import Featured, data_set_of, told_features
 from clients.data.pool import MOST_CLASSES
 from clients.node import _untrusted as untrusted
 from fedpriv._base.spelling import rounded_up, short_number
@@ -95,7 +96,9 @@ class Policy:
         if self.trust == "local" and self.contributors != 1:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
-            own = DATA_SETS.made(self.data.kind, self.data.settings)
+            own = data_set_of(self.data)
+            if isinstance(own, Featured) and own.features.beside.public:
+                raise FedprivError("data.features: public = true is of data that are public: a node's own are not")
             numbers = getattr(own, "labels", "classes") == "numbers"
             if numbers and self.classes is not None:
                 raise FedprivError(f'classes = {self.classes}, where data has labels = "numbers": leave classes out')
@@ -133,7 +136,7 @@ class Policy:
                 raise Refused(f"{name}: {mechanism.kind} is not among this client's mechanisms")
         if self.data is not None and asking.held_out:
             raise Refused("evaluation.held_out: this client's data are all dealt to train on: held_out = 0")
-        if self.data is not None and getattr(DATA_SETS.of(self.data), "labels", "classes") == "numbers":
+        if self.data is not None and getattr(data_set_of(self.data), "labels", "classes") == "numbers":
             raise Refused("evaluation: an answer is the share of labels that are right, and labels here are numbers")
         if labels is not None and self.classes is not None and labels.classes != self.classes:
             raise Refused(f"evaluation.labels.classes = {labels.classes}, and this client's data have {self.classes}")
@@ -158,8 +161,14 @@ class Policy:
         if curated(study.privacy.trust):
             raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
         clip, private = 0.0, study.privacy.private_sum  # records that are kept are noised in their own cube
-        if study.privacy.kept is None:
+        if not study.privacy.in_places:
             clip = float(study.privacy.drawn_by.clip if private is None else private.clip)
+        elif study.privacy.hidden is not None:
+            clip = study.privacy.hidden.gradient
+            if self.data is not None and study.privacy.adjacency == "add-remove":
+                raise Refused(
+                    "HiddenState of this client's own data: adjacency 'replace', as a record less moves others"
+                )
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:
@@ -168,18 +177,22 @@ class Policy:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
             )
+        if self.data is not None and (asked := told_features(study.data)) != (own := told_features(self.data)):
+            raise Refused(
+                f"the study's data.features: {asked}; this client's, by its policy: {own}: they must be alike"
+            )
         if self.data is not None and (study.corruption is not None or study.clients.attackers):
             raise Refused(
                 "the study corrupts records by their numbers, which one record more moves, or asks clients to play "
                 "attackers: no ε of this client's own data would hold"
             )
 
-    def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
-        """What one message gives away, as this node's ledger counts it; of what is kept, all that ever will be."""
+    def events(self, study: Study, dimension: int, round: int, *, masked: bool) -> tuple[Event, ...]:
+        """What a round's message gives away, as this node's ledger has it; of what is kept, all that ever will be."""
         units = guarantee.units_of(study)
         if self.unit == "client" and self.unit not in units:
             raise Refused("the study protects records, and this client's budget is of clients")
-        found = guarantee.promised_events(study, dimension, unit=self.unit if self.unit in units else units[0])
+        found = guarantee.events_of_message(study, dimension, round, self.unit if self.unit in units else units[0])
         sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
         return tuple(self._believed(event, sums) for event in found)
 

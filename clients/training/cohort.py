@@ -23,6 +23,7 @@ from clients.training._insight import Insight
 from clients.training.byzantine import Batches, Byzantine, Failures, Sent
 from clients.training.chance import drawn_by_chance
 from clients.training.corrupting import Corrupting
+from clients.training.hidden import Hiding
 from clients.training.prepared import Prepared, forget_prepared, prepared_before, prepared_study
 from clients.training.releasing import Releasing
 from clients.training.stobatch import Keeping
@@ -37,6 +38,7 @@ from fedpriv.randomness.streams import stream
 from fedpriv.releases.kept import filled_kept, mechanism_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.evaluating import Question, answers_seed, asked_about
+from fedpriv.studies.promise import walk_of
 from fedpriv.studies.tables import Noise as Source
 from fedpriv.wire.replies import NOT_FINITE
 
@@ -89,6 +91,10 @@ class Cohort:
         private, working = self.plan.private_sum, (self.byzantine, self.corrupting)
         held = self.pool, self.net, self.division
         self.releasing = None if private is None else Releasing(self.study, private, *held, *working, self.source)
+        self.hiding: Hiding | None = None
+        if (hidden := self.study.privacy.hidden) is not None:
+            walk = walk_of(self.study, hidden, self.net.dimension)
+            self.hiding = Hiding(self.study, walk, *held, *working, self.source)
         self.keeping: Keeping | None = None
         if self.plan.kept is not None:
             try:
@@ -220,6 +226,8 @@ class Cohort:
         """Clients' updates of a round into `out`: by releases, kept records or gradients; which rows failed, why."""
         if self.releasing is not None:
             return self.releasing.updates(weights, round, clients, out)
+        if self.hiding is not None:
+            return self.hiding.updates(weights, round, clients, out)
         if self.keeping is not None:
             return self.keeping.updates(weights, round, clients, out)
         training = self.study.training

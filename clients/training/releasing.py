@@ -24,7 +24,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.streams import stream
-from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at
+from fedpriv.releases import SUMS, Batch, Blocks, DpSgd, PrivateSum, ellipsoid_axes, release_at, release_in
 from fedpriv.studies.clients import Training
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Noise
@@ -79,18 +79,29 @@ class Releasing:
         batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._pool.classes, why)
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
-            release = release_at(self._sum, settings)
-            batch = self._batch(release, now, x[0], y[0], chosen, round, step)
+            release = release_in(release_at(self._sum, settings), round, self._study.run.rounds)
+            axes = self._axes(release, now)
+            batch = self._batch(release, axes, now, x[0], y[0], chosen, round, step)
             self.dropped[client] += int((~batch.usable).sum())
             found = release.released(batch, rng)
-            total, settings = total + found.total / self._expected, found.settings
+            total = total + found.total * axes / (release.unit * self._expected)
+            settings = found.settings
             now = (weights - training.learning_rate * total).astype(np.float32)
         if settings:
             self.adapted[client] = settings
         return total
 
+    def _axes(self, release: PrivateSum, now: Rows) -> Vector:
+        """By what each coordinate of a gradient is divided before a release clips it; its sum is multiplied by that.
+
+        One number, 1, of a ball; of an ellipsoid a function of weights that everybody has seen before the step.
+        """
+        if not (isinstance(release, DpSgd) and release.shape == "ellipsoid"):
+            return np.ones(1)
+        return ellipsoid_axes(now.astype(np.float64) - self._net.initial())
+
     def _batch(
-        self, release: PrivateSum, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int
+        self, release: PrivateSum, axes: Vector, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int
     ) -> Batch | Blocks:
         """The gradients of a batch's records for a release, corrupted or not: all at once where it orders them."""
         gathered = None if release.orders else Blocks(release, self._net.dimension, self._expected)
@@ -100,6 +111,8 @@ class Releasing:
             rows = self._scratch("rows", len(chosen[part]), self._net.dimension).numpy()
             self._net.each(now, x[part], y[part], rows)
             self._corrupting.gradients(rows, chosen[part], round, step, self._net, now)
+            if axes.size > 1:
+                np.divide(rows, axes, out=rows, casting="same_kind")
             if gathered is not None:
                 gathered.add(rows)
         return Batch.of(release, rows, chosen, self._expected) if gathered is None else gathered

@@ -20,22 +20,30 @@ def path_given(given: object) -> Path:
     return Path(given)
 
 
-def replace_file(target: Path, content: bytes | memoryview, mode: int | None = None) -> None:
+def replace_file(target: Path, content: bytes | memoryview, mode: int | None = None, *, durable: bool = True) -> None:
     """Write a file at once and durably, as ledgers and checkpoints are: whatever goes wrong, the old one stays whole.
 
-    It is the owner's alone unless a mode is given.
+    It is the owner's alone unless a mode is given. One that is not durable outlives this process, not a power cut.
     """
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         try:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
             if mode is not None:
                 os.chmod(file.name, mode)
             os.replace(file.name, target)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)  # Ctrl-C may come when it is in its place already
             raise
+
+
+def user_cache() -> Path:
+    """The directory of what can be made again, in the user's own cache: $FEDPRIV_CACHE, where that is given."""
+    if given := os.environ.get("FEDPRIV_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedpriv"
 
 
 def sync_directory(folder: Path) -> None:

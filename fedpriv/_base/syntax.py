@@ -6,14 +6,13 @@ Every Python reads the same: fields that are empty, which some versions lack, ar
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from fedpriv._base.files import replace_file
+from fedpriv._base.files import replace_file, user_cache
 
 SIZE = 8  # bytes
 
@@ -78,5 +77,4 @@ def _said(node: object) -> object:
 
 def _caches() -> tuple[Path, Path]:
     """The two folders in which a digest of code may be kept: beside the sources, or else in the user's cache."""
-    own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(__file__).parent / "__pycache__", Path(own) / "fedpriv"
+    return Path(__file__).parent / "__pycache__", user_cache()

@@ -14,13 +14,17 @@ from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.compose import Part
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
-from fedpriv.mechanisms.abilities import AddsUp, Paired, share_at, votes_of
+from fedpriv.mechanisms import Gaussian, GeneralPtr, Histogram, Laplace, Mechanism, Ptr, Ternary
+from fedpriv.mechanisms.abilities import AddsUp, OneRelease, Paired, share_at, votes_of
+from fedpriv.mechanisms.general_ptr import general_attained
 from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
 
 MANY_VOTES = 10_000_000  # of all clients, past which two wide laws convolve slowly
+REACHED_TESTED = (
+    1 + 2.0**-14
+)  # the same of a tested value, which is brought to a coarser grid (estimation/_released.py)
 REACHED = 1 + 4 * FINE  # real noise so much larger tells no more than what is drawn on a grid (docs/proofs/grid.md)
 
 
@@ -41,12 +45,19 @@ def witnesses_of(event: Event) -> list[Witness]:
             mechanism = seen_as_one(event)
         case _ as never:
             assert_never(never)
-    if isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):  # its release on the grid is surely no better than
+    if isinstance(mechanism, OneRelease):
+        return [_in_every_round(event, *mechanism.reached(event.adjacency))]
+    if isinstance(mechanism, GeneralPtr) and mechanism.noise is not None:
+        mechanism = replace(mechanism, noise=mechanism.noise * REACHED_TESTED)
+    elif isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):  # on the grid surely no better than
         mechanism = replace(mechanism, noise=mechanism.noise * REACHED)  # with as much more real noise
     if isinstance(mechanism, Ptr):  # data sets that attain their case in every round, of what is seen and sampled of it
         seen = seen_of(event)
         found = ptr_attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
         return [_in_every_round(event, proof, curve) for proof, curve in found]
+    if isinstance(mechanism, GeneralPtr):
+        told = general_attained(mechanism, event.rounds)
+        return [_in_every_round(event, proof, Tradeoff(curve.below)) for proof, curve in told]
     if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
         if event.sampling < 1:
             return [_in_every_round(event, "none where records are sampled", Tradeoff.between([1.0], [1.0]))]

@@ -56,6 +56,7 @@ class Account:
 
     def __post_init__(self) -> None:
         """Refuse to cost together events of two units, or of two adjacencies: no one ε speaks of both."""
+        object.__setattr__(self, "events", tuple(self.events))  # an iterator would be empty at the second look
         for name in ("unit", "adjacency"):
             found = sorted({getattr(event, name) for event in self.events})
             if len(found) > 1:

@@ -26,7 +26,7 @@ LARGEST_EPSILON = 36.0  # past which a vote is no longer random
 def calibrate(
     kind: str,  # the mechanism's class name
     settings: Mapping[str, Any],  # the others; one for the free setting is not looked at
-    event_of: Callable[[Any], Event],  # what is costed of a mechanism
+    event_of: Callable[[Any], Event | tuple[Event, ...]],  # what is costed of a mechanism
     *,
     epsilon: float,
     delta: float,
@@ -48,6 +48,11 @@ def calibrate(
     effect = int(cls.effects[free])  # which way the setting moves ε
     given = {name: value for name, value in settings.items() if name != free}
 
+    def account_of(mechanism: Any) -> Account:
+        """The account of what is costed of a mechanism, and of all beside it."""
+        found = event_of(mechanism)
+        return Account((*(found if isinstance(found, tuple) else (found,)), *beside))
+
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
         """The certified ε at δ of the mechanism with its free setting at `value`; ∞ where it refuses that."""
@@ -55,14 +60,14 @@ def calibrate(
             mechanism = COSTED.made(kind, given | {free: value})
         except FedprivError:  # the search may try what the mechanism refuses; what the event refuses is an error
             return inf
-        return Account((event_of(mechanism), *beside)).upper_epsilon(delta, tolerance)
+        return account_of(mechanism).upper_epsilon(delta, tolerance)
 
     if any(own.name == free and own.options[0].type is int for own in settings_of(cls)):
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
     mechanism = COSTED.made(kind, given | {free: value})
-    account = Account((event_of(mechanism), *beside))
+    account = account_of(mechanism)
     cost = account.epsilon(delta)  # of a very small ε a fine lattice may be further off than the quick one that chose
     return mechanism, cost if cost.bounds.upper <= epsilon else account.epsilon(delta, QUICK)
 

@@ -6,6 +6,7 @@ powers of four (`curves.repeated`); a round then costs a power. Both bounds hold
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, sqrt
@@ -23,7 +24,7 @@ from fedpriv.bounds import renyi
 from fedpriv.bounds.renyi_errors import renyi_type_two
 from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.compose import FINE, LOWER, UPPER, Band, Bounds, Mu, gaussian_type_two
-from fedpriv.curves.repeated import Repeated, first_of_block, last_of_block, scaled_parts
+from fedpriv.curves.repeated import Repeated, first_of_block, first_parts, last_of_block
 from fedpriv.errors import natural, probability
 
 NEAR = 1.2  # routes whose ε is about so many times the best are asked in every round
@@ -43,9 +44,9 @@ class _Upper:
     curves: Repeated | None  # None where the route has divergences
 
     @staticmethod
-    def of(route: Route, base: int, delta: float) -> _Upper:
+    def of(route: Route, base: int, delta: float, in_turn: int | None) -> _Upper:
         """A route, made for `base` rounds, with its curves prepared for any number of rounds; divergences need none."""
-        curves = Repeated(route.parts, base, delta) if route.divergence is None else None
+        curves = Repeated(route.parts, base, delta, in_turn) if route.divergence is None else None
         return _Upper(route, base, curves)
 
     def epsilon(self, rounds: int, delta: float) -> float:
@@ -118,9 +119,17 @@ class _Lower:
         return max(one.lower(rounds, self.tolerance) for one in self.curves)
 
 
+def first_events(events: Sequence[Event], rounds: int) -> tuple[Event, ...]:
+    """The first so many rounds of events that come one after the other, for the ε of a release whose noise changes."""
+    found = first_parts([(event, event.rounds) for event in events], rounds)
+    return tuple(replace(event, rounds=count) for event, count in found)
+
+
 @dataclass(frozen=True, eq=False)
 class Course:
     """ε(δ) of `events`, which each round repeats, after any number of rounds, each bound by itself.
+
+    Events in turn come one after the other, as where the noise of a release changes by a schedule.
 
     >>> from fedpriv.accounting.event import by_hand
     >>> from fedpriv.mechanisms import StochasticSign
@@ -132,8 +141,10 @@ class Course:
 
     events: tuple[Event, ...]  # what one round gives away
     delta: float
+    in_turn: int | None = None  # a round is the next so many of the events' rounds; None: it is all of them
     _uppers: dict[int, list[_Upper]] = field(default_factory=dict)  # by the last round of a block
     _lowers: dict[int, _Lower] = field(default_factory=dict)  # by the last round of a block
+    _seen: dict[int, list[tuple[Witness, Repeated]]] = field(default_factory=dict)  # by the rounds they are made for
     _worst: dict[int, Repeated] = field(default_factory=dict)  # by the last round of a block
     _known: dict[int, float] = field(default_factory=dict)  # upper bounds, by rounds
 
@@ -169,7 +180,7 @@ class Course:
         if not self._happened(rounds):
             return 1 - levels
         self.upper(rounds)  # which makes the block's routes
-        gaussian = gaussian_type_two(self._apart * sqrt(rounds), levels, -1)
+        gaussian = gaussian_type_two(self._apart(rounds), levels, -1)
         above = [one.type_two(rounds, levels) for one in self._uppers[last_of_block(rounds)]]
         return np.asarray(np.max([gaussian, *above], axis=0))
 
@@ -177,7 +188,7 @@ class Course:
         """The witnesses asked for so many rounds, those of their block."""
         first, last = first_of_block(rounds), last_of_block(rounds)
         if last not in self._lowers:
-            curves = [curve for _, curve in self._made[min(last, FEW)]]
+            curves = [curve for _, curve in self._made(self._base(last))]
             self._lowers[last] = _Lower.of(curves, first, last, self.upper(last))
         return self._lowers[last]
 
@@ -192,16 +203,22 @@ class Course:
         self.upper(rounds)  # which makes the block's routes
         routes = self._uppers[last_of_block(rounds)]
         return chosen_mu(
-            min(self._apart * sqrt(rounds), *(one.mu(rounds, 0.0) for one in routes)),
+            min(self._apart(rounds), *(one.mu(rounds, 0.0) for one in routes)),
             lambda aside: max(float((-ndtri(LEVELS) - ndtri(np.minimum(reached + aside, 1.0))).max()), 0.0),
             lambda aside: min(one.mu(rounds, aside) for one in routes),
             UP_TO * self.delta,
         )
 
+    def _apart(self, rounds: int) -> float:
+        """μ of so many rounds, as if every message were seen."""
+        given = zip(self._times(rounds if self.in_turn else 1), self._squares, strict=True)
+        once = sqrt(sum(event.rounds * square for event, square in given)) * OUTWARD
+        return once if self.in_turn else once * sqrt(rounds)
+
     @cached_property
-    def _apart(self) -> float:
-        """μ of one round, as if every message were seen."""
-        return sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.events if event.rounds)) * OUTWARD
+    def _squares(self) -> list[float]:
+        """μ² of one round of each event."""
+        return [mu_of(event) ** 2 if event.rounds else 0.0 for event in self.events]
 
     def upper(self, rounds: int) -> float:
         """The certified ε(δ) after so many rounds, kept once worked out: what a study promises, its budget counts."""
@@ -220,10 +237,13 @@ class Course:
 
         Made for the first round; for the last where δ has no room for what they set aside.
         """
-        base, made = first, Account(self._times(first)).routes
+        base = last if self.in_turn else first
+        made = Account(self._times(base)).routes
+        if self.in_turn:  # a divergence of all of them is not that of the first few, nor is what is set aside
+            made = [route for route in made if _one_each(route, self._times(base)) and not route.aside]
         if any(route.aside * last > self.delta * first / 2 for route in made):
             base, made = last, Account(self._times(last)).routes
-        found = [_Upper.of(route, base, self.delta) for route in made]
+        found = [_Upper.of(route, base, self.delta, self.in_turn) for route in made]
         if len(found) == 1:
             return found
         ends = [[one.nearly(at, self.delta) for one in found] for at in (first, last)]
@@ -233,15 +253,30 @@ class Course:
 
     def witnesses(self, rounds: int) -> list[Witness]:
         """Witnesses of so many rounds, whose curves the central-limit ε in a record line is worked out from."""
-        base = min(last_of_block(rounds), FEW)
-        return [one._replace(parts=tuple(scaled_parts(one.parts, rounds, base))) for one, _ in self._made[base]]
+        return [
+            one._replace(parts=tuple(curve.after(rounds)))
+            for one, curve in self._made(self._base(last_of_block(rounds)))
+        ]
 
-    @cached_property
-    def _made(self) -> dict[int, list[tuple[Witness, Repeated]]]:
-        """Witnesses of one round and of a few, with curves for any number: some data are met once, some in turns."""
-        made = {base: Account(self._times(base)).witnesses for base in (1, FEW)}
-        return {base: [(one, Repeated(one.parts, base, self.delta)) for one in own] for base, own in made.items()}
+    def _base(self, last: int) -> int:
+        """For how many rounds the witnesses of a block are made, by its last."""
+        return last if self.in_turn else min(last, FEW)
+
+    def _made(self, base: int) -> list[tuple[Witness, Repeated]]:
+        """Witnesses of so many rounds, with curves for any number: some data are met once, some in turns."""
+        if base not in self._seen:
+            events = self._times(base)
+            made = [own for own in Account(events).witnesses if not self.in_turn or _one_each(own, events)]
+            self._seen[base] = [(one, Repeated(one.parts, base, self.delta, self.in_turn)) for one in made]
+        return self._seen[base]
 
     def _times(self, rounds: int) -> tuple[Event, ...]:
-        """The events of so many rounds: those of one round, each that many times as often."""
+        """The events of so many rounds: those of one round, each that many times as often; or the first in turn."""
+        if self.in_turn is not None:
+            return first_events(self.events, rounds * self.in_turn)
         return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)
+
+
+def _one_each(own: Route | Witness, events: Sequence[Event]) -> bool:
+    """Whether a route or a witness has a curve for each event, as often: so its first are those of the first events."""
+    return [count for _, count in own.parts] == [event.rounds for event in events if event.rounds]

@@ -21,6 +21,8 @@ from fedpriv.mechanisms import (
     Costed,
     Exponential,
     Gaussian,
+    GeneralPtr,
+    HiddenState,
     Histogram,
     Laplace,
     NoisySign,
@@ -31,7 +33,7 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.mechanisms.abilities import AddsUp
 from fedpriv.mechanisms.own import is_own, try_own
-from fedpriv.mechanisms.ptr import check_adjacency
+from fedpriv.mechanisms.ptr import check_adjacency, check_seen, most_seen
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.registry import kind_of
 from fedpriv.trust import (
@@ -50,14 +52,8 @@ from fedpriv.trust import (
 )
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
-Curator = (
-    Gaussian,
-    Laplace,
-    Ptr,
-    Histogram,
-    Exponential,
-    BandedGaussian,
-)  # by themselves they stand for a curator's noise
+# By themselves they stand for a curator's noise.
+Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian)
 BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Bound)}
 FACTS = {
     "kind", "settings", "bound", "dimension", "trust", "clients", "unit", "adjacency", "sampling", "rounds", "seen",
@@ -99,12 +95,20 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
+        if isinstance(self.mechanism, GeneralPtr) and not (self.sampling == 1 and isinstance(self.trust, Central)):
+            raise FedprivError(
+                "GeneralPtr is a curator's answer about all records: trust must be 'central', sampling 1, got "
+                f"{word_of(self.trust)!r}, {self.sampling:g}"
+            )
         if isinstance(self.mechanism, BandedGaussian):
             self._check_banded(self.mechanism)
+        if isinstance(self.mechanism, HiddenState):
+            _check_hidden(self)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
             one_of(get_args(Seen), seen=self.seen)
+            check_seen(self.mechanism, self.seen)
         elif self.seen is not None:
             raise FedprivError(
                 f"seen = {self.seen!r} is of Ptr, whose test may be seen with its margin or by its branch alone; "
@@ -209,13 +213,13 @@ def by_hand(
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
     curated = isinstance(found, Central)
-    of_records = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and curated)
+    of_records = isinstance(mechanism, Ptr | HiddenState) or (isinstance(mechanism, Curator) and curated)
     unit = unit or ("record" if of_records or sampling < 1 else "client")
     on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr | BandedGaussian) and (curated or unit == "record")
     return Event(
         mechanism=mechanism, bound=bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak), dimension=dimension,
         trust=found, unit=unit, adjacency=adjacency or ("add-remove" if on_a_sum else "replace"),
-        sampling=sampling, rounds=rounds, seen=seen or ("margin" if isinstance(mechanism, Ptr) else None),
+        sampling=sampling, rounds=rounds, seen=seen or (most_seen(mechanism) if isinstance(mechanism, Ptr) else None),
     )  # fmt: skip
 
 
@@ -279,6 +283,17 @@ def _check_costed(mechanism: object) -> None:
         try_own(mechanism)
     elif type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+
+
+def _check_hidden(event: Event) -> None:
+    """Refuse an event of hidden local steps which their theorem does not cover: of clients, or on random batches."""
+    if event.unit != "record":
+        raise FedprivError("HiddenState protects records, whose steps its client makes: unit must be 'record'")
+    if event.sampling < 1:
+        raise FedprivError(
+            f"sampling = {event.sampling:g}: HiddenState is of fixed batches that are public; random ones inside its "
+            "steps are not covered, and DpSgd charges each step on them"
+        )
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:

@@ -20,8 +20,19 @@ from fedpriv.curves.compose import Part, compose
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
-from fedpriv.mechanisms.abilities import AddsUp, Proved, votes_of
+from fedpriv.mechanisms import (
+    Binomial,
+    Cldp,
+    Gaussian,
+    GeneralPtr,
+    Histogram,
+    Laplace,
+    NoisySign,
+    Ptr,
+    StochasticSign,
+    Ternary,
+)
+from fedpriv.mechanisms.abilities import AddsUp, OneRelease, Proved, votes_of
 from fedpriv.mechanisms.own import is_own
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.registry import kind_of
@@ -94,10 +105,7 @@ def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
 
 
 def _divergence(curve: Tradeoff, alpha: float) -> float:
-    """D_α of a route's curve in its worse direction: αμ²/2 for the Gaussian, else by its losses; it may be ∞.
-
-    By its losses: ln E_Q[e^{(α−1)·loss}]/(α − 1).
-    """
+    """D_α of a route's curve in its worse direction: αμ²/2 of the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1)."""
     if curve.gaussian_mu is None and any(side.impossible > 0 for side in _sides(curve)):
         return inf
     return _finite(curve, alpha)
@@ -137,17 +145,23 @@ def _seen_routes(event: Event) -> list[Route]:
     """The routes of an event whose messages, or a curator's answers, are seen one by one."""
     if isinstance(event.mechanism, Ptr):  # exact pairs, whatever the dimension; and a theorem, which bounds any noise
         proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
-        divergences = Route("Rényi divergences of [P] Theorem 4.3", (), event.mechanism.renyi(event.rounds))
+        theorem = "[P] Theorem 4.3" + ", a coin its test" * (event.mechanism.test_noise is None)
+        divergences = Route(f"Rényi divergences of {theorem}", (), event.mechanism.renyi(event.rounds))
         curve = event.mechanism.tradeoff(seen=seen_of(event))
         if event.sampling == 1:
             return [Route(proof, ((curve, event.rounds),)), divergences]
         shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
         return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
+    if isinstance(event.mechanism, GeneralPtr):  # whatever the dimension of what it releases
+        proof = "every pair of a tested release, their hull composed (docs/proofs/ptr-general.md)"
+        return [Route(proof, ((Tradeoff(event.mechanism.tradeoff().above), event.rounds),))]  # which is asked as it is
+    if isinstance(event.mechanism, OneRelease):
+        return [Route(event.mechanism.proof, ((event.mechanism.tradeoff(event.adjacency), event.rounds),))]
     if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
         gaussian = Tradeoff.gaussian(event.mechanism.shift(event.adjacency) * sqrt(event.dimension))
         aside = event.rounds * event.dimension * event.mechanism.failure(event.adjacency) * OUTWARD
-        sampled = ", sampling left aside" if event.sampling < 1 else ""
-        return [Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)]
+        proof = f"stable histogram (docs/proofs/prime.md){', sampling left aside' * (event.sampling < 1)}"
+        return [Route(proof, ((gaussian, event.rounds),), None, aside)]
     replaced = replaced_on_a_sum(event)
     found = [] if replaced is None else [Route(f"{REPLACED} (docs/proofs/replacing.md)", ((replaced, event.rounds),))]
     if found and (isinstance(event.mechanism, Gaussian) or event.dimension == 1):
@@ -215,7 +229,7 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
 
 def _vector_routes(event: Event) -> list[Route]:
     """Routes of messages of ‖x‖₂ ≤ clip: bounds without the dimension, and by the box around the ball."""
-    assert not isinstance(event.mechanism, Ptr | Histogram)  # which have routes of their own
+    assert not isinstance(event.mechanism, Ptr | Histogram | GeneralPtr)  # which have routes of their own
     bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
@@ -290,7 +304,7 @@ def mu_of(event: Event) -> float:
     """A Gaussian-DP μ of one round of an event, as if every message were seen; sampling only helps."""
     if isinstance(event.mechanism, Ptr):
         return event.mechanism.mu
-    if isinstance(event.mechanism, Histogram):
+    if isinstance(event.mechanism, Histogram | GeneralPtr):
         return inf  # δ is never 0
     mechanism = seen_as_one(event)
     one: float = mechanism.tradeoff(event.adjacency).mu * sqrt(event.dimension)

@@ -13,7 +13,7 @@ from fedpriv.accounting.event import Event, levels_of
 from fedpriv.auditing.laws import symbol_law
 from fedpriv.curves.compose import ROUGH, Composition, compose
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Ptr
+from fedpriv.mechanisms import Gaussian, GeneralPtr, Histogram, Laplace, Ptr
 from fedpriv.mechanisms.abilities import FiniteNoise
 
 LONGER = 4.0  # how far past the bound a canary's update is before it is held to it
@@ -54,7 +54,7 @@ def most_told(event: Event, pair: Pair) -> float:
 
 def _together(event: Event, level: float, coordinates: int) -> Composition:
     """The composed curve of an event's messages in all rounds, between ±level on so many coordinates."""
-    assert not isinstance(event.mechanism, Ptr | Histogram)  # whose releases are no messages
+    assert not isinstance(event.mechanism, Ptr | Histogram | GeneralPtr)  # whose releases are no messages
     return compose(((event.mechanism.between(level, -level), coordinates * event.rounds),))
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, log2
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ CLOSE = 2e-6  # relative error of ε
 STEADY = 1.6  # by how much a block's tilt may differ from that which suits its first or its last number
 TILTS = 4  # between one and its double, where it differs by more
 ALONE = 32  # releases up to twice as many of which are composed as they are
+Own = TypeVar("Own")
 WIDER = 4  # the most repetitions of a block over those of the block before
 
 
@@ -64,6 +65,19 @@ def scaled_parts(parts: Iterable[Part], times: int, base: int) -> list[Part]:
         seen += count
         found.append((curve, -(-seen * times // base) - given))
         given += found[-1][1]
+    return found
+
+
+def first_parts(parts: Iterable[tuple[Own, int]], times: int) -> list[tuple[Own, int]]:
+    """The first `times` of a composition's (curve or event, count), which come one after the other.
+
+    >>> [count for _, count in first_parts([("one", 2), ("other", 2), ("last", 1)], 3)]
+    [2, 1, 0]
+    """
+    found: list[tuple[Own, int]] = []
+    for own, count in parts:
+        found.append((own, min(count, times)))
+        times -= found[-1][1]
     return found
 
 
@@ -103,13 +117,20 @@ class Repeated:
     parts: Sequence[Part]  # curves, each with the number of times it is released in `base` repetitions
     base: int
     delta: float
+    in_turn: int | None = None  # a repetition is the next so many of the parts; None: a share of all of them
     _blocks: dict[int, list[_Side]] = field(default_factory=dict)  # by a block's most repetitions
+
+    def after(self, times: int) -> list[Part]:
+        """The curves of so many repetitions of a composition, each with the number of times it is released in them."""
+        if self.in_turn is not None:
+            return first_parts(self.parts, times * self.in_turn)
+        return scaled_parts(self.parts, times, self.base)
 
     def upper(self, times: int, tolerance: float = CLOSE, aside: float = 0.0) -> float:
         """An upper bound of ε(δ − aside) after so many repetitions; the tolerance is the relative error aimed at."""
         delta = self.delta - aside
         if self._by_itself(times, delta):
-            return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+            return compose(self.after(times)).upper_epsilon(delta, tolerance)
         try:
             worst, *others = self._block(times)
             found = self._asked(worst, times, delta, UPPER, tolerance)
@@ -118,17 +139,17 @@ class Repeated:
                     found = max(found, min(rough, self._asked(other, times, delta, UPPER, tolerance)))
             return found
         except TooLarge:
-            return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+            return compose(self.after(times)).upper_epsilon(delta, tolerance)
 
     def lower(self, times: int, tolerance: float = CLOSE) -> float:
         """A lower bound of ε(δ) after so many repetitions, by the direction that seems worse, or both where close."""
         if self._by_itself(times, self.delta):
-            return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+            return compose(self.after(times)).lower_epsilon(self.delta, tolerance)
         try:
             near = [side for side in self._block(times) if side.near]
             return max(self._asked(side, times, self.delta, LOWER, tolerance) for side in near)
         except TooLarge:
-            return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+            return compose(self.after(times)).lower_epsilon(self.delta, tolerance)
 
     def tradeoff(self, times: int, alpha: Vector, wanted: int) -> Band:
         """The least type II error at each type I error after so many repetitions: one bound, the other left open.
@@ -136,28 +157,26 @@ class Repeated:
         What data reach is looked at in the direction alone in which they give away more.
         """
         if not self._by_itself(times, self.delta):
-            counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
+            counts = [count for _, count in _distinct(self.after(times))]
             sides = [own.direction for own in self._block(times)[: 1 if wanted == LOWER else None]]
             with suppress(TooLarge):
                 found = [least_type_two(side, side, alpha, QUICK, wanted, counts) for side in sides]
                 return Band(*np.min(found, axis=0))
-        return compose(scaled_parts(self.parts, times, self.base)).tradeoff(alpha, QUICK, wanted)
+        return compose(self.after(times)).tradeoff(alpha, QUICK, wanted)
 
     def mu_up_to(self, times: int, up_to: float) -> float:
         """A μ after so many repetitions with T ≥ G_μ − up_to."""
         if not self._by_itself(times, self.delta):
-            counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
+            counts = [count for _, count in _distinct(self.after(times))]
             sides = [own.direction for own in self._block(times)]
             with suppress(TooLarge):
                 both = zip(sides, sides[::-1], strict=True)
                 return max(smallest_mu(*pair, up_to, QUICK, UPPER, counts).upper for pair in both)
-        return compose(scaled_parts(self.parts, times, self.base)).mu_between(up_to, QUICK, UPPER).upper
+        return compose(self.after(times)).mu_between(up_to, QUICK, UPPER).upper
 
     def mu(self, times: int) -> float:
         """A μ after so many repetitions, ∞ where there is none: a few powers of two are composed for all numbers."""
-        parts = [
-            (curve, n) for curve, count in scaled_parts(self.parts, times, self.base) for n in powers_of_two(count)
-        ]
+        parts = [(curve, n) for curve, count in self.after(times) for n in powers_of_two(count)]
         return max(Direction(tuple(own)).mu for own in (parts, [(curve.inverse, n) for curve, n in parts]))
 
     def estimate(self, times: int) -> Estimate:
@@ -180,14 +199,14 @@ class Repeated:
 
     def _reveals(self, times: int) -> bool:
         """Whether what one side alone gives is likelier than δ in so many repetitions, so that ε(δ) is ∞."""
-        parts = scaled_parts(self.parts, times, self.base)
+        parts = self.after(times)
         finite = [(curve, count) for curve, count in parts if not isinstance(curve.pair, Density)]
         worse = [(max(curve.below.impossible, curve.inverse.below.impossible), count) for curve, count in finite]
         return any_of(worse) > self.delta
 
     def _by_itself(self, times: int, delta: float) -> bool:
         """Whether so many repetitions share nothing with others: all Gaussian, a single curve, or without a window."""
-        alone = sum(count for _, count in self.parts) * times == self.base
+        alone = sum(count for _, count in self.after(times)) == 1
         return self._gaussian or alone or not 0 < delta < 1 or self._hidden
 
     @cached_property
@@ -204,7 +223,7 @@ class Repeated:
         if last not in self._blocks:
             about = [ladder.estimate(last / (2 * self.base), self.delta) for ladder in self._ladders]
             best, revealed = max(about), self._reveals(last)
-            sides = Composition(_distinct(scaled_parts(self.parts, last, self.base))).directions
+            sides = Composition(_distinct(self.after(last))).directions
             found = []
             for side, own, ladder in zip(sides, about, self._ladders, strict=True):
                 ends = [ladder.estimate(at / self.base, self.delta).tilt for at in (first_of_block(last), last)]
@@ -216,7 +235,7 @@ class Repeated:
 
     def _asked(self, own: _Side, times: int, delta: float, wanted: int, tolerance: float) -> float:
         """One bound, of one direction, on ε(δ) after so many repetitions, from what its block has prepared."""
-        counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
+        counts = [count for _, count in _distinct(self.after(times))]
         largest = [curve.largest_loss for curve, _ in own.direction.parts]
         pure = sum(count * loss for loss, count in zip(largest, counts, strict=True) if count)
         tilt = own.tilt

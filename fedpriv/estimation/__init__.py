@@ -12,23 +12,26 @@ from fedpriv.estimation._estimate import Estimate, Estimator
 from fedpriv.estimation._heavy_tailed import PrimeHeavyTailed
 from fedpriv.estimation._noisy_means import DpMean
 from fedpriv.estimation._robust_filter import RobustFilter
+from fedpriv.estimation._robust_ptr import IqrPtr, MedianPtr, ModePtr, TrimmedSumPtr
 from fedpriv.estimation._trimmed import TrimmedDistance
 from fedpriv.estimation._tukey import TukeyMedian
 from fedpriv.estimation.prime import Prime
+from fedpriv.estimation.tested import ProposeTestRelease
 from fedpriv.registry import UNPROVED, Registry
 
 __all__ = [
     "ESTIMATORS", "Coinpress", "CoordinateMedian", "DpFilter", "DpMean", "EmpiricalMean", "Estimate", "Estimator",
-    "GeometricMedian", "MedianOfMeans", "Prime", "PrimeHeavyTailed", "RobustFilter", "TrimmedDistance", "TukeyMedian",
-    "method_of", "spelled_name",
+    "GeometricMedian", "IqrPtr", "MedianOfMeans", "MedianPtr", "ModePtr", "Prime", "PrimeHeavyTailed",
+    "ProposeTestRelease", "RobustFilter", "TrimmedDistance", "TrimmedSumPtr", "TukeyMedian", "method_of",
+    "spelled_name",
 ]  # fmt: skip
 
 ESTIMATORS = Registry(
     "estimator",
     Estimator,
     (
-        Prime, PrimeHeavyTailed, DpFilter, DpMean, Coinpress, TrimmedDistance, TukeyMedian, RobustFilter, EmpiricalMean,
-        CoordinateMedian, GeometricMedian, MedianOfMeans,
+        Prime, PrimeHeavyTailed, DpFilter, DpMean, Coinpress, TrimmedDistance, TukeyMedian, MedianPtr, IqrPtr, ModePtr,
+        TrimmedSumPtr, RobustFilter, EmpiricalMean, CoordinateMedian, GeometricMedian, MedianOfMeans,
     ),
     proof=UNPROVED,
 )  # fmt: skip

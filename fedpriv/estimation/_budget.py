@@ -23,8 +23,8 @@ from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.bounds import Box, Norm
 from fedpriv.estimation._estimate import Estimate
-from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
-from fedpriv.trust import Central
+from fedpriv.mechanisms import Costed, Gaussian, Histogram
+from fedpriv.trust import Adjacency, Central
 
 Composition = Literal["certified", "published"]
 INWARD = 1 - 1e-6  # of μ, so that no rounding in a composition takes ε past the target
@@ -114,12 +114,12 @@ def _advanced(epsilon: float, delta: float, count: int) -> tuple[float, float]:
     return min(epsilon, CAP) / (2 * sqrt(2 * count * log(2 / delta))), delta / (2 * count)
 
 
-def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int = 1, dimension: int = 1) -> Event:
+def release(mechanism: Costed, *, rounds: int = 1, dimension: int = 1, adjacency: Adjacency = "replace") -> Event:
     """The event an estimator's ledger is charged for a curator's answers about records, a neighbour's one replaced."""
     many = Box(mechanism.peak) if isinstance(mechanism, Histogram) else Norm(mechanism.clip)
     return Event(
         mechanism=mechanism, bound=many if dimension > 1 else None, dimension=dimension, trust=Central(),
-        unit="record", adjacency="replace", rounds=rounds,
+        unit="record", adjacency=adjacency, rounds=rounds,
     )  # fmt: skip
 
 

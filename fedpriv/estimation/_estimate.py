@@ -8,7 +8,7 @@ whole plan, then runs; how many accesses it comes to make depends on their noisy
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +23,16 @@ from fedpriv.errors import FedprivError
 EMPTY = Ledger()
 
 
+class Tested(NamedTuple):
+    """What was proposed and how its tests ended, for estimates by propose-test-release; all of it public."""
+
+    proposed: float  # τ, the local sensitivity, in the data's units
+    margin: int  # F, the records to spare at which a test passes but for δ₀
+    failure: float  # δ₀, the chance that a test passes which should not
+    passed: tuple[bool, ...]  # of each test
+    standard_error: tuple[float | None, ...]  # of the noise on what each released; None where that was nothing
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
     """A mean, or the check that failed (the paper's ∅); and what was spent on it either way."""
@@ -34,6 +44,8 @@ class Estimate:
     epsilon: Bounds  # of the ledger at `delta`, by the certified accountant; infinite where nothing is private
     delta: float = 0.0
     notes: tuple[str, ...] = ()  # what to know of this run, a line each: all of it from released numbers
+    statistic: str = "mean"  # what `mean` is an estimate of
+    tested: Tested | None = None  # by propose-test-release: what was proposed, and which branch was taken
 
 
 class Estimator(Protocol):

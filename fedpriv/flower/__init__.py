@@ -7,10 +7,10 @@ checks what arrives, aggregates by any rule of `fedpriv.aggregation`, and says w
 from __future__ import annotations
 
 from fedpriv.flower._accountant import Accountant
-from fedpriv.flower._evaluating import PrivateEvaluation
+from fedpriv.flower._evaluating import PrivateEvaluation, PrivateLabels
 from fedpriv.flower._ledger import read_ledgers
 from fedpriv.flower._masks import SumsOnly
 from fedpriv.flower._mod import private
 from fedpriv.flower._strategy import Private
 
-__all__ = ["Accountant", "Private", "PrivateEvaluation", "SumsOnly", "private", "read_ledgers"]
+__all__ = ["Accountant", "Private", "PrivateEvaluation", "PrivateLabels", "SumsOnly", "private", "read_ledgers"]

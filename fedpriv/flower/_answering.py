@@ -16,7 +16,7 @@ from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.flower._ledger import Home, charged
 from fedpriv.flower._masks import Seal
-from fedpriv.flower._terms import CHARGED, SELF, Terms, reply_of
+from fedpriv.flower._terms import CHARGED, FRAME, SELF, Terms, reply_of
 from fedpriv.flower._vector import unmoved_by_app
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import opened_ledger
@@ -26,11 +26,13 @@ log = getLogger("fedpriv")
 
 
 def answered_once(
-    home: Home, ask: Ask, event: Event, what: str, drawn: Callable[[], tuple[bytes, dict[str, Any]]]
-) -> RecordDict:
+    home: Home, ask: Ask, event: Event, what: str, drawn: Callable[[], tuple[bytes, dict[str, Any]]],
+    *, place: str = FRAME, durable: bool = False,
+) -> RecordDict:  # fmt: skip
     """A node's answer to an ask, from `drawn` once it is charged, with metrics; the one it gave before, where it did.
 
-    `what` an ask is of is for the refusal of another of the same.
+    `what` an ask is of is for the refusal of another of the same; the records of the answer are named by `place`. One
+    that may not be drawn twice, whatever it is charged, must be kept durably.
     """
     with opened_ledger(home.folder, home.place) as ledger:
         told: dict[str, Any] = {}
@@ -38,8 +40,8 @@ def answered_once(
             charged(ledger, ask, event, home.budgets)
             frame, told = drawn()
             with unmoved_by_app():
-                ledger.store(ask, frame)
-        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
+                ledger.store(ask, frame, durable)
+        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)}, place)
 
 
 def drawn_frame(channel: Channel, terms: Terms, update: Rows, seal: Seal | None = None) -> bytes:

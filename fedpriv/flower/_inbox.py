@@ -12,7 +12,7 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from fedpriv import wire
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import LARGEST
 from fedpriv.flower._masks import MaskedRound
 from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, SELF, TOLD, Terms, check_answered
@@ -32,14 +32,19 @@ class Inbox:
     """Takes the replies of one round in any order; whatever is not what was asked for is counted and left out."""
 
     def __init__(
-        self, reading: Reading, terms: Terms, dimension: int, asked: Collection[int], masked: MaskedRound | None = None
-    ) -> None:
-        """An inbox for the messages of these nodes in a round; of a masked sum they are taken into that."""
+        self, reading: Reading, terms: Terms, dimension: int, asked: Collection[int],
+        masked: MaskedRound | None = None, place: str = FRAME,
+    ) -> None:  # fmt: skip
+        """An inbox for the messages of these nodes in a round; of a masked sum they are taken into that.
+
+        Of a reply the records named by `place` are read.
+        """
         self._masked = masked
         self.rejected: Counter[str] = Counter()
         self.charged: dict[int, int] = {}  # by node: how often its ledger was, as it says
         self.first: Message | None = None  # reply that was taken
         self._reading, self._terms, self._dimension, self._asked = reading, terms, dimension, frozenset(asked)
+        self._place = place
         self._rows: dict[int, NDArray[np.uint8]] = {}  # packed messages, by node
         self._told: dict[int, dict[str, Any]] = {}  # metrics, by node
 
@@ -79,6 +84,12 @@ class Inbox:
         symbols = packing_of(mechanism).unpack(rows, self._dimension)
         return self._reading.of_rows(self._terms.round, self._reading.rows_seen(symbols).astype(np.float32))
 
+    def symbols_told(self) -> Numbers:
+        """How many of a round's messages of one coordinate are each symbol of the mechanism from 0 on."""
+        own = self._reading.mechanism
+        told = packing_of(own).unpack(np.concatenate(list(self._rows.values())), 1).reshape(-1).astype(np.int64)
+        return np.bincount(told, minlength=len(own.alphabet or ()))
+
     def metrics(self, names: Iterable[str]) -> dict[str, float]:
         """The mean of each of these metrics over the nodes that told it as a number."""
         found: dict[str, float] = {}
@@ -98,13 +109,13 @@ class Inbox:
         if node in self._rows:
             raise _rejected("duplicate", "it has answered already")
         check_answered(reply)
-        if FRAME not in reply.content.array_records:
+        if self._place not in reply.content.array_records:
             raise _rejected("unprotected", UNPROTECTED)
         try:
-            frame = reply.content.array_records[FRAME][FRAME]
+            frame = reply.content.array_records[self._place][FRAME]
             if frame.stype != RAW:
                 raise _rejected("shape", f"a frame travels as {RAW}, not as {str(frame.stype)[:40]}")
-            told: dict[str, Any] = dict(reply.content.metric_records.get(TOLD, {}))
+            told: dict[str, Any] = dict(reply.content.metric_records.get(self._place + TOLD, {}))
             if self._masked is not None:
                 self._masked.take(node, frame.data)  # it is in the sum now, and nowhere else
                 row = np.empty((1, 0), np.uint8)

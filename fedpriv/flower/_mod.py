@@ -154,7 +154,8 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         with unmoved_by_app():
             return drawn_frame(channel, terms, update, seal), told
 
-    return answered_once(home, ask, event, "a round", drawn)
+    # two messages under one mask would show how their noise differs
+    return answered_once(home, ask, event, "a round", drawn, durable=seal is not None)
 
 
 def _channel(own: Settings, run: Mapping[str, Any]) -> Channel:

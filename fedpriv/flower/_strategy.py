@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from logging import getLogger
-from math import inf
 from secrets import token_hex
 from typing import Any, cast
 
@@ -17,15 +15,18 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpriv.accounting.account import Account
-from fedpriv.accounting.course import UP_TO, Course
 from fedpriv.accounting.event import Event
-from fedpriv.accounting.ledger import Budget, Ledger
+from fedpriv.accounting.ledger import Budget
 from fedpriv.aggregation import Mean, Rule
-from fedpriv.curves.compose import QUICK
-from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, limited, one_of, reason
-from fedpriv.flower._counts import Counts
-from fedpriv.flower._evaluating import PrivateEvaluation, evaluation_terms, found_in_private
+from fedpriv.errors import FAULTS, FedprivError, limited, one_of, reason
+from fedpriv.flower._counts import Spending
+from fedpriv.flower._evaluating import (
+    PrivateEvaluation,
+    Question,
+    evaluation_terms,
+    found_in_private,
+    question_event,
+)
 from fedpriv.flower._fitting import check_strategy, reading_by
 from fedpriv.flower._inbox import Inbox
 from fedpriv.flower._ledger import USUAL, check_budget
@@ -87,18 +88,19 @@ class Private(Strategy):
         limited(least=0, below=1)(delta=self.delta)
         self._layout: Layout | None = None
         self._timeout = 3600.0  # seconds, of a masked sum's phases: Flower's own for a round
-        self._messages, self._answers = Counts(), Counts()  # to training, and to evaluation
+        self._spending = Spending(budget, self.delta)
         self._taken: Counter[int] = Counter()  # messages of each node that are in a direction
-        self._bare = False  # whether some node's update came in the clear
         self._begin()
 
     def _begin(self) -> None:
         """Begin a run: nodes are asked anew, and what they gave in runs before goes on to be counted."""
         self._run, self._round, self._asked = token_hex(8), 0, cast(Asked | None, None)
         self._reached, self._heard = set[int](), set[int]()  # nodes that the round was asked of, and in its direction
-        self._evaluating = cast(tuple[Terms, frozenset[int]] | None, None)  # the evaluation under way
-        self._messages.begin()
-        self._answers.begin()
+        self._evaluating = cast(
+            tuple[tuple[Question, ...], Terms, frozenset[int]] | None, None
+        )  # the evaluation under way
+        self._labels_due = True  # with the run's first evaluation
+        self._spending.begin()
         self.ended = False  # by its budget
 
     def summary(self) -> None:
@@ -143,18 +145,17 @@ class Private(Strategy):
         if not np.isfinite(layout.vector(arrays)).all():
             raise FedprivError("the model holds numbers that are not finite, and no node would answer to that")
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
-        nodes = self._messages.meet(messages, grid) | self._answers.meet(messages, grid)
         self._layout = layout
+        nodes = self._spending.meet(messages, grid, self._event)
         if server_round < self._round:
             self._begin()
         if server_round != self._round:
             self._round, self._reached, self._heard = server_round, set(), set()
         new = nodes - self._reached  # who is asked again gives the same answer
-        if self._past(new):
+        if not self._spending.pays(new, {"messages": self._event}):
             log.warning("round %d: the budget of %s ends the run, with the model as it is", server_round, self.budget)
             self.ended = True
             return []
-        self._messages.times.update(new)
         self._reached |= new
         terms = Terms(
             round=server_round, run=self._run, channel=channel_words(self.channel), names=layout.names,
@@ -180,8 +181,8 @@ class Private(Strategy):
             return None, None
         inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes, asked.masked)
         inbox.take(replies)
-        self._messages.believe(inbox.charged, server_round)
-        self._bare = self._bare or inbox.rejected["unprotected"] > 0
+        self._spending.believe("messages", inbox.charged, server_round)
+        self._spending.bare = self._spending.bare or inbox.rejected["unprotected"] > 0
         arrays, metrics = self._stepped(server_round, inbox, asked.model, layout)
         counts = inbox.rejected + (Counter() if asked.masked is None else asked.masked.rejected)
         rejected = {f"rejected-{why}": count for why, count in sorted(counts.items())}
@@ -199,26 +200,27 @@ class Private(Strategy):
         if not isinstance(own := self.evaluate, PrivateEvaluation):
             return messages
         self._layout = self._layout or Layout.of(arrays, self.frozen)
-        nodes = self._messages.meet(messages, grid) | self._answers.meet(messages, grid)
-        if self._past(nodes, own.event):
+        nodes, asked = self._spending.meet(messages, grid, self._event), own.asked(self._labels_due)
+        if not self._spending.pays(nodes, {each.given: question_event(each) for each in asked}):
             log.warning("round %d: the budget of %s pays for no evaluation", server_round, self.budget)
             return []
-        self._answers.times.update(nodes)
-        terms = evaluation_terms(own, server_round, self._run, self._record)
+        self._labels_due = self._labels_due and not nodes
+        terms = evaluation_terms(asked, server_round, self._run, self._record)
         for message in messages:
             message.content[TERMS] = terms.record()
-        self._evaluating = terms, nodes
+        self._evaluating = asked, terms, nodes
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """What the strategy inside makes of public evaluations; None where there are none, or it can make nothing."""
         if self.evaluate is None:
             return None
-        if isinstance(own := self.evaluate, PrivateEvaluation):
+        if isinstance(self.evaluate, PrivateEvaluation):
             if self._evaluating is None:
                 return None
-            found, charged = found_in_private(own, *self._evaluating, replies)
-            self._answers.believe(charged, server_round)
+            found, charged = found_in_private(*self._evaluating, list(replies))
+            for kind, times in charged.items():
+                self._spending.believe(kind, times, server_round)
             return MetricRecord({**found, **self._cost()})
         try:
             return self.strategy.aggregate_evaluate(server_round, replies)
@@ -231,46 +233,15 @@ class Private(Strategy):
         """The name of the record that holds the model, in messages of the strategy inside."""
         return str(getattr(self.strategy, "arrayrecord_key", "arrays"))
 
-    @cached_property
-    def _course(self) -> Course:
-        """What a node's messages cost after any number of them."""
-        assert self._layout is not None  # or nobody was asked
-        return Course((message_event(self.channel, self.sums, self._layout.dimension),), self.delta)
+    @property
+    def _event(self) -> Event:
+        """What a node's ledger is charged for one message of the model."""
+        assert self._layout is not None  # or nobody is asked
+        return message_event(self.channel, self.sums, self._layout.dimension)
 
     def _cost(self) -> dict[str, float]:
-        """The certified ε at δ of the worst node's messages and answers, from both sides, and their μ, as metrics.
-
-        At most: of all that any node was asked for or was charged, whichever it is. At least: of what was taken of one.
-        """
-        rounds = self._messages.worst
-        low, high = self._course.epsilon(max(self._taken.values(), default=0)).lower, self._course.epsilon(rounds).upper
-        if isinstance(own := self.evaluate, PrivateEvaluation) and self._answers.worst:
-            [message] = self._course.events
-            answers = replace(own.event, rounds=self._answers.worst)
-            both = Account((replace(message, rounds=rounds), answers))
-            high = float(both.epsilon(self.delta).bounds.upper)
-            mu = float(both.mu_between(UP_TO * self.delta, QUICK).upper)
-        else:
-            mu = self._course.mu(rounds, self._course.tradeoff(rounds).upper).upper
-        if self._bare:  # the worst node is one that told everything
-            high = mu = inf
-        return {"epsilon": high, "epsilon-lower": low, "delta": self.delta, "mu": mu}
-
-    def _past(self, nodes: Collection[int], new: Event | None = None) -> bool:
-        """Whether one more message, or another event, of each of these nodes would take one of them past the budget."""
-        if self.budget is None or not nodes or self._layout is None:
-            return False
-        event = message_event(self.channel, self.sums, self._layout.dimension)
-        most = max(self._messages.times[node] for node in nodes)
-        try:
-            ledger = Ledger((replace(event, rounds=most),), self.budget)
-            own = self.evaluate
-            if isinstance(own, PrivateEvaluation) and (told := max(self._answers.times[node] for node in nodes)):
-                ledger = ledger.add(replace(own.event, rounds=told))
-            ledger.add(new or event)
-        except BudgetExceeded:
-            return True
-        return False
+        """The certified ε at δ of the worst node, from both sides, and its μ, as a round's metrics."""
+        return self._spending.cost(max(self._taken.values(), default=0))
 
     def _stepped(
         self, server_round: int, inbox: Inbox, model: ArrayRecord, layout: Layout

@@ -22,7 +22,7 @@ from fedpriv.wire import Rejected
 TERMS = "fedpriv"  # the ConfigRecord that a strategy adds to its messages
 SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
 FRAME = "fedpriv"  # the ArrayRecord of a reply, and its one array
-TOLD = "fedpriv.told"  # the MetricRecord of a reply: how often the node was charged, and metrics allowed by name
+TOLD = ".told"  # behind its name, the MetricRecord of a reply: how often the node was charged, metrics allowed by name
 CHARGED = "charged"  # in it
 RAW = "bytes"  # how a frame travels: as it is
 VERSION = 1  # of all this
@@ -110,10 +110,10 @@ def rule_from(given: Rule | str) -> Rule:
     return found
 
 
-def reply_of(frame: bytes, told: dict[str, Any]) -> RecordDict:
-    """What leaves a node: a frame, and what is told beside it."""
+def reply_of(frame: bytes, told: dict[str, Any], place: str = FRAME) -> RecordDict:
+    """What leaves a node: a frame, and what is told beside it, as records of these names."""
     array = Array("uint8", (len(frame),), RAW, frame)
-    return RecordDict({FRAME: ArrayRecord({FRAME: array}), TOLD: MetricRecord(told)})
+    return RecordDict({place: ArrayRecord({FRAME: array}), place + TOLD: MetricRecord(told)})
 
 
 def check_answered(reply: Message) -> None:

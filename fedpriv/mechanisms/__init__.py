@@ -21,6 +21,8 @@ from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.banded import BandedGaussian
 from fedpriv.mechanisms.cldp import Cldp
+from fedpriv.mechanisms.general_ptr import GeneralPtr
+from fedpriv.mechanisms.hidden import HiddenState
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.response import RandomisedResponse, Sign
 from fedpriv.mechanisms.shaped import ShapedBinomial
@@ -42,6 +44,8 @@ __all__ = [
     "DiscreteLaplace",
     "Exponential",
     "Gaussian",
+    "GeneralPtr",
+    "HiddenState",
     "Histogram",
     "Laplace",
     "Mechanism",
@@ -113,13 +117,14 @@ MECHANISMS = Registry(
         Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
 )  # fmt: skip
-Costed = Mechanism | Ptr | Histogram | Exponential | BandedGaussian
+Costed = Mechanism | Ptr | Histogram | Exponential | GeneralPtr | BandedGaussian | HiddenState
 # With releases of whole batches of records, which are costed and never sent as they are.
 COSTED: Registry[Costed] = Registry(
-    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, BandedGaussian)
+    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential, GeneralPtr, BandedGaussian, HiddenState)
 )
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:
-    """A mechanism's settings by name, as a study or a ledger line writes them."""
-    return asdict(mechanism)  # type: ignore[arg-type]
+    """A mechanism's settings by name, as a study or a ledger line writes them; those that are not given left out."""
+    found = asdict(mechanism)  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value is not None}

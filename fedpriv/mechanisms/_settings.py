@@ -33,13 +33,24 @@ class Tested(Hashable, Protocol):
         """τ, the local sensitivity that propose-test-release proposes for the trimmed sum."""
 
     @property
-    def test_noise(self) -> float:
-        """b, the scale of the Laplace noise on propose-test-release's test, in records."""
+    def test_noise(self) -> float | None:
+        """b, the scale of the Laplace noise on propose-test-release's test, in records; None where it is a coin."""
 
     @property
     def failure(self) -> float:
         """δ₀, the chance that propose-test-release's test passes which should not."""
 
     @property
+    def trimmed(self) -> int | None:
+        """F of propose-test-release's coin, the margin at which it passes but for δ₀; None of the Laplace test."""
+
+    @property
+    def step(self) -> float | None:
+        """μ of a step of propose-test-release's coin; None of the Laplace test."""
+
+    @property
     def enough(self) -> int:
-        """The least whole noisy margin Δ̂ at which propose-test-release's test passes."""
+        """The least whole margin, noisy where there is noise, at which propose-test-release's test passes."""
+
+    def log_chances(self, margin: int) -> tuple[float, float]:
+        """ln of the chances that propose-test-release's test passes and fails at a margin."""

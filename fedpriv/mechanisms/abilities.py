@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms.votes import Binomial
+from fedpriv.trust import Adjacency
 
 
 @runtime_checkable
@@ -73,6 +75,21 @@ class Proved(Protocol):
     @property
     def proof(self) -> str:
         """In words."""
+
+
+@runtime_checkable
+class OneRelease(Protocol):
+    """It is one Gaussian release of a whole vector, whatever the dimension, and says itself why."""
+
+    @property
+    def proof(self) -> str:
+        """In words."""
+
+    def tradeoff(self, adjacency: Adjacency) -> Tradeoff:
+        """The Gaussian curve that certifies it."""
+
+    def reached(self, adjacency: Adjacency) -> tuple[str, Tradeoff]:
+        """Explicit data in words, and the curve that they reach: its lower bound."""
 
 
 def trials_of(mechanism: object) -> int:

@@ -1,5 +1,7 @@
 """What propose-test-release gives away, by what of its test is seen: the noisy margin, or only whether it passed.
 
+A test is Laplace noise on the margin, or a coin of which nothing but the branch is ever seen.
+
 The curves that dominate all neighbours, and what explicit data reach. Proofs: docs/proofs/testing.md.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
-from math import exp, log, log1p
+from math import ceil, exp, hypot, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,10 +19,14 @@ from fedpriv.curves.atoms import ROUNDING, Atoms, hull_of_pairs
 from fedpriv.curves.joint import joint
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.mechanisms._coin import DOUBT, coin_pair
 from fedpriv.mechanisms._settings import Tested
+from fedpriv.mechanisms.ptr_renyi import laplace_scale
 
 Seen = Literal["margin", "branch"]
 DEEPEST = 500.0  # nats: where losses reach farther, masses underflow, and a release is held to give everything away
+MANY = 256  # records of a coin's F, past which one Gaussian curve above all its margins' is as good as their hull
+TRIED = 20  # margins of a coin at which explicit data are looked at
 EVERYTHING = Tradeoff.between([1.0, 0.0], [0.0, 1.0])
 NOTHING = Tradeoff.between([1.0], [1.0])
 
@@ -50,25 +56,44 @@ def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
     fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
     passes, margin seen: the margins differ by at most 1, and either branch moves by at most one noise: Lap(0, b) ×
     N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the
-    chance that a margin of m passes, for the three m beside the threshold; they dominate every other m.
+    chance that a margin of m passes, for the three m beside the threshold, which dominate every other m; of a coin for
+    all of its m.
     """
-    noise, test_noise, failure = float(ptr.noise), float(ptr.test_noise), float(ptr.failure)
+    noise, failure = float(ptr.noise), float(ptr.failure)
     summed = Tradeoff.gaussian(1 / noise)
     if ptr.bound == 1:  # then the margin never moves
         return Cases(summed, summed, summed)
-    if 2 / test_noise + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
+    deepest = 2 / ptr.test_noise if ptr.test_noise is not None else _reach(ptr.step or 0.0)
+    if deepest + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
         return Cases(summed, summed, EVERYTHING)
     wrong = Tradeoff.gaussian(1 / (noise * float(ptr.bound)))
     if _reach(wrong.mu) > DEEPEST:  # masses underflow: held to give everything away
         wrong = Tradeoff(Enclosure(EVERYTHING.above, wrong.below))
-    if seen == "margin":
-        passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
+    chance = ptr.log_chances(0)
+    if ptr.trimmed is not None:
+        passes = _tossed(summed, ptr, ptr.trimmed)
+    elif seen == "margin":
+        passes = joint([(Tradeoff.laplace(1 / laplace_scale(ptr)), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
     else:
-        near = [_tested(summed, test_noise, ptr.enough, m) for m in (ptr.enough, ptr.enough - 1, ptr.enough + 1)]
-        passes, chance = _dominating(near), log_passing(test_noise, ptr.enough, 0)
+        near = [_tested(summed, ptr, m) for m in (ptr.enough, ptr.enough - 1, ptr.enough + 1)]
+        passes = _dominating(near)
     fails = _branches(wrong, summed, chance, chance)
     return Cases(passes, fails, _dominating([passes, fails]))
+
+
+def _tossed(summed: Tradeoff, ptr: Tested, trimmed: int) -> Tradeoff:
+    """The curve of the sum, moved by one noise, and a coin: the hull of its margins' pairs, or a Gaussian above all.
+
+    The pair at F + 1 − m is the one at m turned round, so half of them and their inverse are all.
+    """
+    first = joint([(coin_pair(ptr.failure, trimmed, ceil(trimmed / 2)), 1), (summed, 1)])
+    if trimmed > MANY:
+        above = Tradeoff.gaussian(hypot(summed.mu, (ptr.step or 0.0) + 16 * DOUBT)).above
+        return Tradeoff(Enclosure(above, first.below))
+    half = [joint([(coin_pair(ptr.failure, trimmed, m), 1), (summed, 1)]) for m in range(1, ceil(trimmed / 2))]
+    hull = _dominating([first, *half])
+    return Tradeoff(Enclosure(hull_of_pairs(hull.above, hull.above.swapped, balanced=True), hull.below))
 
 
 def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
@@ -98,9 +123,9 @@ def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension
         if seen == "margin" or ptr.bound == 1:  # a margin of any size
             found = [Attained(f"{one} a batch with a margin", own.passes)]
         elif rounds <= 1 and own.either is not EVERYTHING:  # beside the threshold, where F stays by one round alone
-            summed = Tradeoff.gaussian(1 / ptr.noise)
-            for margin in range(max(ptr.enough - 1, 1), ptr.enough + 1):
-                curve = _tested(summed, float(ptr.test_noise), ptr.enough, margin)
+            summed, first = Tradeoff.gaussian(1 / ptr.noise), 1 if ptr.trimmed else max(ptr.enough - 1, 1)
+            for margin in range(first, ptr.enough + 1, ceil(ptr.enough / TRIED) if ptr.trimmed else 1):
+                curve = _tested(summed, ptr, margin)
                 found.append(Attained(f"{one} a batch with a margin of {margin}", curve))
         return (*found, Attained("explicit records: all of norm clip, no margin", own.fails))
     if dimension > 1:
@@ -112,9 +137,9 @@ def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension
     return tuple(Attained(f"{proof}, Poisson sampled", curve.subsampled(rate, "add-remove")) for proof, curve in found)
 
 
-def _tested(summed: Tradeoff, test_noise: float, enough: int, margin: int) -> Tradeoff:
+def _tested(summed: Tradeoff, ptr: Tested, margin: int) -> Tradeoff:
     """The curve of a record that takes PTR's margin from m to m − 1 and moves either branch's sum by one noise."""
-    before, after = (log_passing(test_noise, enough, m) for m in (margin, margin - 1))
+    before, after = ptr.log_chances(margin), ptr.log_chances(margin - 1)
     return _branches(summed, summed, before, after)
 
 
@@ -146,11 +171,12 @@ def _alone(ptr: Tested) -> Tradeoff | None:
     own = ptr_cases(ptr, "margin")
     if short < 0 or own.either is EVERYTHING or ptr.bound == 1:
         return None
-    laplace, passing = Tradeoff.laplace(1 / ptr.test_noise).below, -short / ptr.test_noise
+    b = laplace_scale(ptr)
+    laplace, passing = Tradeoff.laplace(1 / b).below, -short / b
     left = np.where(laplace.loss == laplace.loss[-1], log1p(-exp(passing)) if passing < 0 else -np.inf, 0.0)
     failing = replace(laplace, log_p=laplace.log_p + left, log_q=laplace.log_q + left)
     both = joint([(Tradeoff(failing), 1), (Tradeoff.gaussian(1 / ptr.noise), 1)]).below
-    log_p, log_q = passing - log(2), passing - log(2) - 1 / ptr.test_noise
+    log_p, log_q = passing - log(2), passing - log(2) - 1 / b
     doubt = 4 * ROUNDING * (1 + abs(log_q))
     return Tradeoff(
         Atoms.sorted(

@@ -25,7 +25,7 @@ class ConditionNotMet(FedprivError):
 
 
 def theorem_4_2(ptr: Tested, delta: float) -> float:
-    """PTR's ε at δ₀ + δ by [P] Theorem 4.2: 1/b + √(2 ln(1.25/δ))/σ₁.
+    """PTR's ε at δ₀ + δ by [P] Theorem 4.2: 1/b + √(2 ln(1.25/δ))/σ₁. Of the Laplace test, as 4.4 is.
 
     Its second term is proved below 1 only ([L]'s calibration).
 
@@ -34,7 +34,7 @@ def theorem_4_2(ptr: Tested, delta: float) -> float:
     0.68448
     """
     probability(delta=delta)
-    return 1 / ptr.test_noise + gaussian_term(ptr, delta)
+    return 1 / laplace_scale(ptr) + gaussian_term(ptr, delta)
 
 
 def gaussian_term(ptr: Tested, delta: float) -> float:
@@ -45,7 +45,8 @@ def gaussian_term(ptr: Tested, delta: float) -> float:
 def theorem_4_3(ptr: Tested, alpha: float) -> float:
     """PTR's Rényi divergence of order α by [P] Theorem 4.3, the worse of test failed and test passed.
 
-    D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise).
+    D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise). Where the
+    test is a coin its own divergence, at most αμ²/2, is in the place of the noise's (docs/proofs/testing.md).
 
     >>> from fedpriv.mechanisms import Ptr
     >>> round(theorem_4_3(Ptr(clip=1, bound=0.5, noise=4, test_noise=2, failure=1e-3), 32), 8)
@@ -57,7 +58,15 @@ def theorem_4_3(ptr: Tested, alpha: float) -> float:
     extra = (alpha - 1) * (wrong - summed)
     large = log(ptr.failure) + extra + log1p((1 - ptr.failure) / ptr.failure * np.exp(-min(extra, 700.0)))
     mixed = log1p(ptr.failure * expm1(extra)) if extra < 1 else large
-    return max(summed + mixed / (alpha - 1), summed + laplace_divergence(ptr.test_noise, alpha))
+    tested = laplace_divergence(laplace_scale(ptr), alpha) if ptr.step is None else alpha * ptr.step**2 / 2
+    return max(summed + mixed / (alpha - 1), summed + tested)
+
+
+def laplace_scale(ptr: Tested) -> float:
+    """b of PTR's test, for what [P] proves of Laplace noise: a coin is refused, of which the paper knows nothing."""
+    if ptr.test_noise is None:
+        raise ConditionNotMet("[P] has a test by Laplace noise, and this is a coin: test_noise must be given")
+    return float(ptr.test_noise)
 
 
 def laplace_divergence(scale: float, alpha: float) -> float:
@@ -88,7 +97,7 @@ def theorem_4_4(ptr: Tested, rate: float, alpha: float) -> float:
     twice = 2 * alpha * (alpha - 1)
     inverse = (1 - ptr.failure) / ptr.noise**2 + ptr.failure / (ptr.noise * ptr.bound) ** 2
     weight = twice / ptr.noise**2
-    tested = max(_log_moment(ptr.test_noise, rate, power, weight) for power in (alpha, 1 - alpha))
+    tested = max(_log_moment(laplace_scale(ptr), rate, power, weight) for power in (alpha, 1 - alpha))
     return max(log1p(rate**2 * twice * inverse), tested) / (alpha - 1)
 
 
@@ -97,7 +106,7 @@ def condition_of_4_4(ptr: Tested, rate: float, alpha: float) -> str | None:
     above("1", 1.0, alpha=alpha)
     above("0", 0.0, rate=rate)
     probability(rate=rate)
-    sigma, decay = ptr.noise * ptr.bound, np.exp(-1 / ptr.test_noise)
+    sigma, decay = ptr.noise * ptr.bound, np.exp(-1 / laplace_scale(ptr))
     if not sigma >= SMALLEST_SIGMA:
         return f"[P] Theorem 4.4 needs σ₁ ≥ σ₂ ≥ 4, got σ₂ = noise·bound = {sigma:g}"
     highest = decay / (4 + decay)

@@ -114,8 +114,8 @@ class OwnLedger:
         two: nothing has left, so it may be asked for anew.
         """
         answer = self._folder / ANSWERS / ask.file
-        if answer.exists():
-            return answer.read_bytes()
+        if answer.exists() and (kept := answer.read_bytes()):  # empty: a power cut's
+            return kept
         for place, was in enumerate(charge.ask for charge in self._charges):
             if not was.overlaps(ask):
                 continue
@@ -131,13 +131,17 @@ class OwnLedger:
         self._append(new.line())
         self._charges.append(new)
 
-    def store(self, ask: Ask, answer: bytes) -> None:
-        """Keep a node's answer on disk before it leaves, to be sent again: what cannot be kept is not sent."""
+    def store(self, ask: Ask, answer: bytes, durable: bool = True) -> None:
+        """Keep a node's answer on disk before it leaves, to be sent again: what cannot be kept is not sent.
+
+        One that is not durable may be gone after a power cut; asked for again it is then drawn, and charged, anew.
+        """
         folder = self._folder / ANSWERS
         try:
             folder.mkdir(exist_ok=True, mode=0o700)
-            replace_file(folder / ask.file, answer)
-            sync_directory(folder)
+            replace_file(folder / ask.file, answer, durable=durable)
+            if durable:
+                sync_directory(folder)
             oldest = {charge.ask.file for charge in self._charges[-KEPT - 1 : -KEPT]}
             for old in oldest - {charge.ask.file for charge in self._charges[-KEPT:]}:
                 (folder / old).unlink(missing_ok=True)

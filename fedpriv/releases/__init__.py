@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from math import isfinite
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 from numpy.random import Generator
 
 from fedpriv.accounting.event import Event
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import COSTED, Mechanism
+from fedpriv.mechanisms import COSTED, Mechanism, settings_of
 from fedpriv.mechanisms import Ptr as PtrMechanism
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases._adaptive import AdaptiveDpSgd
 from fedpriv.releases._batch import Batch, Blocks, Bound, Released
 from fedpriv.releases._settings import number_of
-from fedpriv.releases._sums import DpSgd, TrimmedGaussian
+from fedpriv.releases._sums import DpSgd, TrimmedGaussian, ellipsoid_axes
 from fedpriv.releases._tested import Ptr
+from fedpriv.releases.hidden import check_hidden
+from fedpriv.releases.schedules import noise_factor, noise_stairs
 from fedpriv.trust import Local
 
 __all__ = [
@@ -39,12 +41,18 @@ __all__ = [
     "Released",
     "TrimmedGaussian",
     "calibrated_sum",
+    "check_hidden",
     "cost_mechanism",
+    "ellipsoid_axes",
     "event_of_records",
     "event_of_sum",
+    "events_in_turn",
     "first_settings",
     "free_setting",
+    "in_turn",
     "release_at",
+    "release_in",
+    "settled_sum",
 ]  # fmt: skip
 
 
@@ -66,6 +74,10 @@ class PrivateSum(Protocol):
     @property
     def sampling(self) -> float:
         """q, the probability of each record of a client to take part in a step."""
+
+    @property
+    def unit(self) -> float:
+        """What a client divides its private sum by: a public number, so it says the same in any unit."""
 
     @property
     def mechanism(self) -> Mechanism | PtrMechanism:
@@ -102,6 +114,41 @@ def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
     return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
 
 
+def release_in(release: PrivateSum, round: int, rounds: int) -> PrivateSum:
+    """A private sum as a round of so many has it: with the noise that its schedule comes to, which stays.
+
+    Refused of a round that there is not: a schedule may end in less noise.
+
+    >>> release_in(DpSgd(clip=1, noise=4, sampling=1, schedule="linear", to=0.5), 3, 3).noise
+    2.0
+    """
+    if not in_turn(release):
+        return release
+    if not 1 <= round <= rounds:
+        raise FedprivError(f"the noise of {rounds} rounds goes by a schedule: round {round} is none of them")
+    factor = noise_factor(release.schedule, release.to, round, rounds)
+    return replace(release, noise=release.noise * factor, schedule="constant", to=1.0)
+
+
+def in_turn(release: PrivateSum) -> TypeGuard[DpSgd]:
+    """Whether a private sum's noise is not that of every round, so that its events come one after the other."""
+    return isinstance(release, DpSgd) and release.schedule != "constant"
+
+
+def events_in_turn(release: PrivateSum, dimension: int, rounds: int, of: int, steps: int) -> tuple[Event, ...]:
+    """The ledger's events of the first so many rounds `of` all, of so many `steps` each, in their order.
+
+    >>> [event.rounds for event in events_in_turn(DpSgd(clip=1, noise=4, sampling=1), 10, 7, 20, 2)]
+    [14]
+    """
+    if not in_turn(release):
+        return (event_of_sum(release, dimension, rounds * steps),)
+    return tuple(
+        event_of_sum(release_in(release, first, of), dimension, count * steps)
+        for first, count in noise_stairs(rounds, of)
+    )
+
+
 def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:
     """The settings of a private sum that adapt, such as a clip norm, as a study's first round has them.
 
@@ -126,15 +173,24 @@ def release_at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
     return replace(release, **moved) if moved else release  # type: ignore[type-var]
 
 
-def cost_mechanism(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The mechanism whose cost a private sum has, to calibrate a study by: its name and given settings; its clip is 1.
+def settled_sum(kind: str, settings: Mapping[str, Any], records: int) -> dict[str, Any]:
+    """A private sum's settings in a study, where clients have so many records: with numbers for shares that need them.
 
-    >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1})
+    >>> settled_sum("DpSgd", {"clip": 0.5, "sampling": 0.1}, 100)
+    {'clip': 0.5, 'sampling': 0.1}
+    """
+    own = getattr(SUMS[kind], "of_records", None)
+    return dict(settings) if own is None else own(settings, records)
+
+
+def cost_mechanism(kind: str, settings: Mapping[str, Any], free: str) -> tuple[str, dict[str, Any]]:
+    """The mechanism whose cost a private sum has, to calibrate a study by: its name and settings but the free one.
+
+    >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1}, "noise")
     ('Gaussian', {'clip': 1.0})
     """
-    mechanism = SUMS[kind].kind_of_cost
-    known = {each.name for each in fields(COSTED.named(mechanism))}
-    return mechanism, {name: value for name, value in settings.items() if name in known} | {"clip": 1.0}
+    found = settings_of(SUMS.made(kind, {**settings, free: 1.0}).mechanism)
+    return SUMS[kind].kind_of_cost, {name: value for name, value in found.items() if name != free}
 
 
 def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
@@ -145,6 +201,7 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
     """
     cls = SUMS[kind]
     missing = [each.name for each in fields(cls) if each.default is MISSING and each.name not in settings]
+    missing += ["test_noise"] if settings.get("test") == "laplace" and settings.get("test_noise") is None else []
     can = [name for name in missing if name in COSTED.named(cls.kind_of_cost).effects and name != "clip"]
     SUMS.made(kind, {**settings, **({can[0]: 1.0} if can else {})})
     if not can:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, hypot, sqrt
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -28,6 +28,9 @@ class AdaptiveDpSgd:
     R ← R·exp(−rate·(b − quantile)), b = ½ + (Σ(1[‖x‖ ≤ R] − ½) + N(0, σ_b²)) / (batch expected): one record moves the
     sum of the halves by ½. Sum and count see one sample, and both noises are Gaussian: together they are one Gaussian
     mechanism, 1/σ² and 1/(2σ_b)² added up (their Theorem 1). That is what the ledger has.
+
+    What leaves is in units of R: gradients grow shorter as a model learns, and R with them, so that steps along them as
+    they are come to nothing. R is public, so either unit says the same.
     """
 
     clip: Annotated[
@@ -42,6 +45,9 @@ class AdaptiveDpSgd:
     quantile: Annotated[float, real, probability, "the share of gradients that is to be shorter than R"] = 0.5
     rate: Annotated[float, positive, "how fast R follows"] = 0.2
     norm: How = "clip"
+    units: Annotated[
+        Literal["clip", "gradient"], "what leaves in units of R, or of the gradients, which R shrinks with"
+    ] = "clip"
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ("clip",)
@@ -50,6 +56,11 @@ class AdaptiveDpSgd:
     def __post_init__(self) -> None:
         check_fields(self)
         check_size(self.clip, self.noise)
+
+    @property
+    def unit(self) -> float:
+        """What a client divides its private sum by: R, so that a step is as long wherever R has come to; or 1."""
+        return self.clip if self.units == "clip" else 1.0
 
     @property
     def fine(self) -> FineGrid:

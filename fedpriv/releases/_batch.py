@@ -5,6 +5,8 @@ All at once, or a block after the other, of which nothing is kept but sums: then
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -38,7 +40,8 @@ class Clipped(Protocol):
         """The grid on which a release adds up clipped gradients."""
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Batch:
     """The gradients of a Poisson batch as they came, and what brings each within the clip norm; nan: it is not finite.
 
     >>> Batch(np.array([[3, 4], [9, 9]], np.float32), np.array([0.2, np.nan]), np.arange(2), 2.0).usable
@@ -60,7 +63,7 @@ class Batch(NamedTuple):
         """Which gradients of the batch are finite: releases leave the others out, as if they were not there."""
         return np.isfinite(self.factors)
 
-    @property
+    @cached_property
     def lengths(self) -> Vector:
         """Gradients' norms before clipping, for trimming: up to 8e-6 too large, never too small; nan if not finite."""
         shares = clip_factors(self.rows, 1.0, "normalise")

@@ -1,16 +1,17 @@
-"""Propose-test-release: a trimmed sum with less noise, where a noisy test allows it. [P] Algorithms 2 and 3."""
+"""Propose-test-release: a trimmed sum with less noise, where a private test allows it. [P] Algorithms 2 and 3."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
 from fedpriv import mechanisms
-from fedpriv.errors import FedprivError, positive
-from fedpriv.mechanisms.ptr import INVERTIBLE, RATIO, Failure, TestNoise
+from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.mechanisms.ptr import INVERTIBLE, RATIO, Failure, How, TestNoise, check_test, test_of
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.releases import ptr
 from fedpriv.releases._batch import Batch, Bound, Released
@@ -22,10 +23,11 @@ Rates = Literal["equal", "by-trimmed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ptr:
-    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a noisy test passes. TSGD + PTR of [P]: `fedpriv.releases.ptr`,
+    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a private test passes. TSGD + PTR of [P]: `fedpriv.releases.ptr`,
     docs/ptr.md.
 
-    What leaves is the sum, and F of the next step, from which all see whether the test passed; the noisy margin stays.
+    What leaves is the sum, and F of the next step, from which all see whether the test passed; the margin stays. The
+    test is a coin whose chance rises with the margin, or [P]'s Laplace noise on it, which costs more.
 
     F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; left to
     itself it would come to trim the whole batch where most gradients are long, so `most` bounds it. Gradients are
@@ -39,10 +41,16 @@ class Ptr:
     clip: Annotated[float, positive, "R, the ℓ2 norm that a record's gradient is held to"]
     bound: Annotated[float, positive, INVERTIBLE, RATIO, "τ/R, the local sensitivity proposed for the trimmed sum"]
     noise: Annotated[float, positive, INVERTIBLE, "σ, a multiple of clip on the sum, of τ on the trimmed sum"]
-    test_noise: TestNoise
+    test_noise: TestNoise = None
     failure: Failure
     sampling: Sampling
     trimmed: Annotated[Part, "F to begin with: records, or a share of the batch expected"]
+    sure: Annotated[
+        int | None,
+        whole,
+        "the margin in records at which a coin passes but for δ₀, whatever F comes to; trimmed if not given",
+    ] = None
+    test: How = None
     step: Annotated[Part, "by how much F moves after a test, as F; 0 leaves it"] = 0.02
     most: Annotated[Part, "the largest F it comes to"] = 0.5
     rates: Annotated[Rates, "the step after SUM beside the one after TSUM_F: as long, or (n − F)/n of it"] = "equal"
@@ -50,19 +58,32 @@ class Ptr:
     norm: ClassVar[Bound] = "clip"
     kind_of_cost: ClassVar = "Ptr"
     adapts: ClassVar[tuple[str, ...]] = ("trimmed",)
+    unit: ClassVar = 1.0
     orders: ClassVar = True
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_size(self.clip, self.noise)
+        if self.sure is None and test_of(vars(self)) == "coin" and isinstance(self.trimmed, int):
+            object.__setattr__(self, "sure", self.trimmed)  # which stays where F moves
+        check_test(self.test, self.test_noise, sure=self.sure)
         check_fields(self.tested)
+
+    @staticmethod
+    def of_records(settings: Mapping[str, Any], records: int) -> dict[str, Any]:
+        """The settings of a study of so many records: of a coin with the margin that a share of the batch comes to."""
+        share, sampling = settings.get("trimmed"), settings.get("sampling")
+        if test_of(settings) != "coin" or "sure" in settings or not isinstance(share, float) or sampling is None:
+            return dict(settings)
+        return {**settings, "sure": max(number_of(share, sampling * records), 1)}
 
     @property
     def tested(self) -> mechanisms.Ptr:
         """Propose-test-release's test and branches as a mechanism, in the data's units: the test is run by it."""
         return mechanisms.Ptr(
-            clip=self.clip, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure
-        )
+            clip=self.clip, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure,
+            trimmed=self.sure,
+        )  # fmt: skip
 
     @property
     def fine(self) -> FineGrid:

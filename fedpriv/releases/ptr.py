@@ -1,4 +1,4 @@
-"""Propose-test-release of a sum of records: the safety margin, the noisy test, who is trimmed. [P] section 5.
+"""Propose-test-release of a sum of records: the safety margin, the private test, who is trimmed. [P] section 5.
 
 TSUM_F is the sum of all records but the F longest (nothing where there are no more than F); ties are broken by an order
 fixed for the records, never by their place in the batch. Every function is pure; what is random takes a generator. The
@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Mask, Vector
 from fedpriv.errors import FedprivError, natural, whole
-from fedpriv.mechanisms import Ptr
+from fedpriv.mechanisms import GeneralPtr, Ptr
+from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.wide import rounded_real
 
 
@@ -60,15 +61,17 @@ def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) ->
     return chosen
 
 
-def passes_test(ptr: Ptr, margin: int, rng: Generator) -> bool:
-    """Whether PTR's noisy test lets the trimmed sum through: Δ + Lap(0, b), rounded, reaches `ptr.enough`.
+def passes_test(ptr: Ptr | GeneralPtr, margin: int, rng: Generator) -> bool:
+    """Whether PTR's test lets the trimmed sum through: by a coin, or where Δ + Lap(0, b), rounded, is `ptr.enough`.
 
     Δ = 0 does with a chance of at most δ₀.
 
-    The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
-    is the bit.
+    The margin is whole. The coin, or the noise drawn rounded, is exact. What is costed is the bit: nothing else leaves.
     """
     natural(margin=margin)
+    if ptr.test_noise is None:
+        rarer, chance = ptr.coin(margin)
+        return bool(bernoulli([chance], rng)[0]) == rarer
     return margin + int(rounded_real(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
 
 
@@ -111,7 +114,8 @@ def check_trimmed(ptr: Ptr, trimmed: int, batch: int) -> None:
     whole(trimmed=trimmed, batch=batch)
     _below(trimmed, batch)
     if not ptr.passing(trimmed) >= 0.5:
-        needed = f"at least {ptr.enough} for the test to pass (b·ln(1/2δ₀) = {ptr.threshold:.3g})"
+        half = f"b·ln(1/2δ₀) = {ptr.threshold:.3g}" if ptr.trimmed is None else f"half of sure = {ptr.trimmed}"
+        needed = f"at least {ptr.enough} for the test to pass ({half})"
         raise FedprivError(f"trimmed must be {needed}, got {trimmed}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from math import inf
 from typing import Any
@@ -13,8 +13,9 @@ from fedpriv.accounting.event import Event
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
+from fedpriv.releases import SUMS, cost_mechanism, event_of_records, events_in_turn, free_setting
 from fedpriv.releases import calibrated_sum as sum_calibrated
-from fedpriv.releases import cost_mechanism, event_of_records, free_setting
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
@@ -22,6 +23,7 @@ from fedpriv.studies.promise import (
     answer_events,
     epsilon_after,
     epsilon_in_all,
+    event_of_hidden,
     event_of_messages,
     fewest_answers,
     releases_in_message,
@@ -63,6 +65,16 @@ def _check_numbers(study: Study) -> None:
         raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
     if dropouts >= count:
         raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
+    if (release := study.privacy.release) is not None and release.settings.get("schedule", "constant") != "constant":
+        what = f"release: the {release.settings['schedule']} schedule of {release.kind}'s noise is of rounds"
+        if study.clients.participation.kind != "All":
+            raise FedprivError(f"{what} that all clients are asked in: participation All, or schedule = 'constant'")
+        if study.privacy.noise != "seeded":
+            raise FedprivError(
+                f"{what} that are drawn once: noise = 'seeded' (a deployed node's is its own policy's), or a constant"
+            )
+    if not study.server.warm_up < study.run.rounds:
+        raise FedprivError(f"server.warm_up = {study.server.warm_up} leaves none of the {study.run.rounds} rounds")
     asked, fewest = study.clients.most_asked, fewest_answers(study)
     if fewest > asked:
         name = "server.fewest" if study.server.fewest is not None else "masking.threshold"
@@ -127,7 +139,8 @@ def _completed(privacy: Privacy) -> Privacy:
     if (kept := privacy.kept) is not None:
         release = Kind(privacy.release.kind, kept_settings(kept))
     else:
-        release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
+        own = asdict(privacy.hidden or privacy.private_sum)  # type: ignore[arg-type]
+        release = Kind(privacy.release.kind, {name: value for name, value in own.items() if value is not None})
     return replace(privacy, mechanism=mechanism, release=release)
 
 
@@ -145,26 +158,69 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
         )  # fmt: skip
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.check_whole()  # the release is what is calibrated
-    kind, settings, count = privacy.release.kind, privacy.release.settings, rounds * releases_in_message(study)
-    sampling = float(settings.get("sampling", 1))
+    if privacy.release.kind in HIDDEN:
+        return replace(privacy, release=_hidden_filled(study, privacy.release, dimension, rounds, target))
+    own, steps = privacy.release, releases_in_message(study)
     try:
-        free = free_setting(kind, settings)
-        mechanism = _sought(
-            Kind(*cost_mechanism(kind, settings)), (free, sampling, dimension, count), target, delta,
-            lambda own: event_of_records(own, dimension, sampling, count), free,
-        )  # fmt: skip
-        whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])
+        whole, _ = calibrated_release(own.kind, own.settings, dimension, rounds, steps, epsilon=target, delta=delta)
     except FedprivError as error:
         raise FedprivError(f"release: {error}") from None
-    return replace(privacy, release=Kind(kind, whole))
+    return replace(privacy, release=Kind(own.kind, whole))
+
+
+def calibrated_release(
+    kind: str, settings: Mapping[str, Any], dimension: int, rounds: int, steps: int = 1, *, epsilon: float, delta: float
+) -> tuple[dict[str, Any], tuple[Event, ...]]:
+    """A private sum's settings with the free one such that so many rounds cost ε at δ; and their events.
+
+    >>> found, _ = calibrated_release("DpSgd", {"clip": 1, "sampling": 0.1}, 650, 100, epsilon=3, delta=1e-5)
+    >>> round(found["noise"], 2)
+    1.66
+    """
+    free, sampling = free_setting(kind, settings), float(settings.get("sampling", 1))
+
+    def events_of(own: Any) -> tuple[Event, ...]:
+        """What the rounds cost with a mechanism that the sum of the first one costs as much as."""
+        if settings.get("schedule", "constant") == "constant":
+            return (event_of_records(own, dimension, sampling, rounds * steps),)
+        whole = SUMS.made(kind, sum_calibrated(kind, settings, free, settings_of(own)[free]))
+        return events_in_turn(whole, dimension, rounds, rounds, steps)
+
+    facts = (free, sampling, dimension, rounds, steps, [settings.get(name) for name in ("schedule", "to")])
+    found = _sought(Kind(*cost_mechanism(kind, settings, free)), facts, epsilon, delta, events_of, free)
+    whole = sum_calibrated(kind, settings, free, settings_of(found)[free])
+    return whole, events_in_turn(SUMS.made(kind, whole), dimension, rounds, rounds, steps)
+
+
+def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, target: float) -> Kind:
+    """A study's release of hidden steps with the noise at which so many rounds cost ε."""
+    if "noise" in release.settings:
+        raise FedprivError("release: all settings of HiddenState are given: leave out the one to calibrate, noise")
+    try:
+        HIDDEN.made(release.kind, {**release.settings, "noise": 1.0})
+        own, steps = release.settings, study.training
+        walk = {"radius": own["radius"], "penalty": own["penalty"], "rate": steps.learning_rate}
+
+        def event_of(mechanism: Any) -> Event:
+            """The event of the study's hidden steps at a mechanism's noise: floats have their part in what it costs."""
+            return event_of_hidden(study, HiddenState(**{**own, "noise": mechanism.noise}), dimension, rounds)
+
+        facts = ("noise", own.get("batch"), study.clients.records, study.privacy.adjacency, dimension, rounds)
+        found = _sought(
+            Kind("HiddenState", {**walk, "steps": steps.local_steps}), facts, target, study.privacy.delta,
+            event_of, "noise",
+        )  # fmt: skip
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return Kind(release.kind, {**own, "noise": settings_of(found)["noise"]})
 
 
 _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
 
 
 def _sought(
-    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
-    free: str | None = None, beside: tuple[Event, ...] = (),
+    kind: Kind, facts: tuple[Any, ...], target: float, delta: float,
+    event_of: Callable[[Any], Event | tuple[Event, ...]], free: str | None = None, beside: tuple[Event, ...] = (),
 ) -> Mechanism:  # fmt: skip
     """The mechanism whose free setting meets a study's ε, sought once in a process; `facts` tell events apart."""
     asked = repr((kind, facts, target, delta))
@@ -194,6 +250,8 @@ def _check_promises(study: Study, dimension: int) -> None:
             )
     if study.curator is not None:
         study.curator.check(study.clients.most_asked, dimension)
+    if (hidden := privacy.hidden) is not None:
+        event_of_hidden(study, hidden, dimension, 1)  # or these are steps of which there is no theorem
     if (private := privacy.private_sum) is not None:
         try:
             private.check(private.sampling * study.clients.records)

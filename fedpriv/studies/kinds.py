@@ -12,6 +12,7 @@ from fedpriv.mechanisms import MECHANISMS, Binomial, Cldp, Mechanism, Randomised
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases import SUMS, PrivateSum
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import KEPT, Kept
 
 CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain))
@@ -20,8 +21,8 @@ ANSWERS: Registry[Mechanism] = Registry(
     "mechanism", Mechanism, (RandomisedResponse, StochasticSign, Cldp, Binomial, Ternary),
     proof="how far off the mean of answers through it may be is not known here",
 )  # fmt: skip
-RELEASES: Registry[PrivateSum | Kept] = Registry(
-    "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
+RELEASES: Registry[PrivateSum | Kept | HiddenState] = Registry(
+    "release", PrivateSum, (*SUMS.values(), *KEPT.values(), *HIDDEN.values()), proof=UNPROVED
 )
 # Trusted servers, who add the noise: rules of trust 'central', and of no other.
 CURATORS: Registry[Curator] = Registry("curator", Curator, (PrivateMean, DpFedAvg, DpFtrl), proof=UNPROVED)

@@ -14,7 +14,8 @@ from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
 from fedpriv.curves.compose import FINE, QUICK, Band, Mu
 from fedpriv.errors import FedprivError
-from fedpriv.releases import event_of_sum
+from fedpriv.releases import event_of_sum, events_in_turn, in_turn, release_in
+from fedpriv.releases.hidden import HIDDEN, HiddenState, Walk
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.evaluating import asking_study
 from fedpriv.studies.spending import (
@@ -84,8 +85,23 @@ def releases_of_worst(study: Study) -> int:
 
 
 def releases_in_message(study: Study) -> int:
-    """How many releases of a client's records one message of a study holds: one for each of its local steps."""
-    return 1 if study.privacy.release is None else study.training.local_steps
+    """How many releases of a client's records one message of a study holds: one for each local step that is seen."""
+    release = study.privacy.release
+    return 1 if release is None or release.kind in HIDDEN else study.training.local_steps
+
+
+def walk_of(study: Study, release: HiddenState, dimension: int) -> Walk:
+    """The hidden steps of a study's clients with this release, in public numbers: what they make and what they cost."""
+    own = study.training
+    return Walk(
+        release=release, records=study.clients.records, rate=own.learning_rate, steps=own.local_steps,
+        dimension=dimension,
+    )  # fmt: skip
+
+
+def event_of_hidden(study: Study, release: HiddenState, dimension: int, rounds: int) -> Event:
+    """The event of so many rounds of a client's hidden steps: a record in the place of another, unless a study says."""
+    return walk_of(study, release, dimension).event(study.privacy.adjacency or "replace", rounds)
 
 
 def units_of(study: Study) -> tuple[Unit, ...]:
@@ -101,9 +117,12 @@ def units_of(study: Study) -> tuple[Unit, ...]:
 def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> tuple[Event, ...]:
     """The events of `rounds` messages of one client of a study, as its ε counts them for a unit.
 
-    That which is promised if none is given. Of kept noise they are the same however many messages there are.
+    That which is promised if none is given. Of a release whose noise changes they are those of the first so many
+    rounds, which all clients are asked in. Of kept noise they are the same however many messages there are.
     """
-    kept = study.privacy.kept
+    kept, private = study.privacy.kept, study.privacy.private_sum
+    if private is not None and in_turn(private):
+        return events_in_turn(private, dimension, rounds, study.run.rounds, releases_in_message(study))
     if kept is None:
         return (promised_event(study, dimension, rounds, unit),)
     return mechanism_of(kept).events if rounds else ()
@@ -112,10 +131,13 @@ def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | 
 def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> Event:
     """The event of `rounds` messages of one client, as a ledger is charged; each has a release for each local step.
 
-    Of what is kept only the coordinates, without the labels: for what a release is called, not for what it costs.
+    Of what is kept only the coordinates, without the labels, and of noise that changes the first round's: for what a
+    release is called, not for what it costs.
     """
     if (kept := study.privacy.kept) is not None:
         return mechanism_of(kept).events[0]
+    if (hidden := study.privacy.hidden) is not None:
+        return event_of_hidden(study, hidden, dimension, rounds)
     if (private := study.privacy.private_sum) is not None:
         return event_of_sum(private, dimension, rounds * releases_in_message(study))
     seen = trust_in(study)
@@ -127,6 +149,14 @@ def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | N
             return event_of_messages(study, study.privacy.channel, dimension, rounds, unit)
         case _ as never:
             assert_never(never)
+
+
+def events_of_message(study: Study, dimension: int, round: int, unit: Unit | None = None) -> tuple[Event, ...]:
+    """The events that a client of a study is charged for its message of one round, in its own ledger."""
+    private = study.privacy.private_sum
+    if private is None or not in_turn(private):
+        return promised_events(study, dimension, unit=unit)
+    return (event_of_sum(release_in(private, round, study.run.rounds), dimension, releases_in_message(study)),)
 
 
 def event_of_messages(study: Study, channel: Channel, dimension: int, rounds: int, unit: Unit | None = None) -> Event:
@@ -188,14 +218,14 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
         return lambda rounds, *_: Epsilon(inf, inf, None) if rounds else NOTHING
-    each = promised_events(study, dimension, unit=unit)
+    each, steps = _repeated(study, dimension, unit)
     if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
         return lambda rounds, *_: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
-    ways = [each]
+    ways = [(each, steps)]
     if own.private_sum is not None and not own.private_sum.adapts and not own.is_plain:
         # What the messages prove by themselves bounds all that is seen, where nothing travels beside them: one record
         # more or less is some other update in the channel, so what it proves of a client it proves of a record.
-        ways.append((own.channel.event(dimension, Local(), unit="record"),))
+        ways.append(((own.channel.event(dimension, Local(), unit="record"),), None))
     shown = own.release is None or own.is_plain  # what explicit data show of a release may not be left in a message
     separate = rounds_compose(study)
     calibrated = own.epsilon is not None and unit in (None, own.protected)
@@ -212,9 +242,9 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
         if not rounds:
             return NOTHING
         if shown:
-            found = _of_messages(each, delta, rounds)
+            found = _of_messages(each, steps, delta, rounds)
         else:
-            found = Epsilon(0.0, min(_course(way, delta).upper(rounds) for way in ways), None)
+            found = Epsilon(0.0, min(_course(*way, delta).upper(rounds) for way in ways), None)
         if own.epsilon is not None and found.upper > own.epsilon and rounds <= most:
             # The setting was calibrated to these rounds alone, whose bound is tighter than one prepared for all.
             alone = _upper_of_all(promised_events(study, dimension, rounds), delta)
@@ -230,13 +260,13 @@ def tracked_by_rounds(study: Study, dimension: int) -> Callable[..., Tracked]:
     if not own.promises:
         gone = Tracked(Mu(inf, inf, 0.0), Band(0 * LEFT, 0 * LEFT))
         return lambda rounds, *_: gone if rounds else UNTOUCHED
-    each = promised_events(study, dimension)
+    each, steps = _repeated(study, dimension)
     if own.kept is not None:
         once = Account(each)
         beta, mu = once.tradeoff(LEVELS), once.mu_between(UP_TO * delta)
         kept = Tracked(mu._replace(lower=0.0), beta._replace(upper=LEFT))
         return lambda rounds, *_: kept if rounds else UNTOUCHED
-    course, shown = _course(each, delta), own.release is None or own.is_plain
+    course, shown = _course(each, steps, delta), own.release is None or own.is_plain
     separate = rounds_compose(study)
 
     def after(rounds: int, answers: int = 0, labels: int = 0) -> Tracked:
@@ -250,6 +280,13 @@ def tracked_by_rounds(study: Study, dimension: int) -> Callable[..., Tracked]:
         return Tracked(course.mu(rounds, beta.upper), beta)
 
     return after
+
+
+def _repeated(study: Study, dimension: int, unit: Unit | None = None) -> tuple[tuple[Event, ...], int | None]:
+    """What a `Course` of a study's messages is of: events of every round; or those of all, and how many a round has."""
+    if (private := study.privacy.private_sum) is not None and in_turn(private):
+        return promised_events(study, dimension, study.run.rounds), releases_in_message(study)
+    return promised_events(study, dimension, unit=unit), None
 
 
 @lru_cache(maxsize=16)
@@ -266,13 +303,13 @@ def _of_all(events: tuple[Event, ...], delta: float) -> Epsilon:
 
 
 @lru_cache(maxsize=16)  # a course holds its transforms
-def _course(events: tuple[Event, ...], delta: float) -> Course:
+def _course(events: tuple[Event, ...], steps: int | None, delta: float) -> Course:
     """The course that answers a study's ε at δ after any number of rounds of these events, kept."""
-    return Course(events, delta)
+    return Course(events, delta, steps)
 
 
 @lru_cache(maxsize=4096)
-def _of_messages(events: tuple[Event, ...], delta: float, rounds: int) -> Epsilon:
+def _of_messages(events: tuple[Event, ...], steps: int | None, delta: float, rounds: int) -> Epsilon:
     """The ε at δ of so many rounds of a client's messages: both bounds, and the central limit's estimate."""
-    own = _course(events, delta)
+    own = _course(events, steps, delta)
     return Epsilon(*own.epsilon(rounds), clt_epsilon(own.witnesses(rounds), delta))

@@ -84,12 +84,16 @@ def _member(family: Registry[Any], kind: str) -> Schema:
     """The JSON Schema of a study's table where its kind is this class: its settings, and those it needs."""
     cls = family[kind]
     settings = (*settings_of(cls), *family.beside, *getattr(cls, "read_once", ()))
+    told: Schema = {}
+    for own in settings:  # of two that share a name, such as a number and a table, either may be meant
+        found = setting_schema(own)
+        told[own.name] = {"anyOf": [told[own.name], found]} if own.name in told else found
     filled = {own.name for own in settings} if family in (CARRIERS, RELEASES) else {getattr(cls, "assumes", None)}
     needed = [own.name for own in settings if own.needed and own.name not in filled]  # one may be calibrated
     return {
         "title": kind,
         "description": (cls.__doc__ or "").split("\n")[0],
-        "properties": {"kind": {"const": kind}, **{own.name: setting_schema(own) for own in settings}},
+        "properties": {"kind": {"const": kind}, **told},
         "required": needed if family is RELEASES and kind in KEPT else ["kind", *needed],  # `training` may say it
         "additionalProperties": False,
     }

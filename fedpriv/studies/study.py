@@ -27,7 +27,7 @@ from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.curators import Around, Curator
 from fedpriv.registry import Kind
-from fedpriv.releases import SUMS, first_settings
+from fedpriv.releases import SUMS, check_hidden, first_settings
 from fedpriv.settings import Family
 from fedpriv.studies._settling import table_of
 from fedpriv.studies.asked import Evaluation
@@ -74,15 +74,17 @@ class Study:
             raise FedprivError(
                 f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
             )
-        self._check_release()
+        self._settle_release()
         self._check_masking()
         self._settle_corruption()
         self._settle_attack()
         self._check_rule()
         self._check_tolerance()
 
-    def _check_release(self) -> None:
-        """Refuse training settings that do not go with the study's release: a batch, or local steps of a kept one."""
+    def _settle_release(self) -> None:
+        """Refuse training settings that do not go with the study's release, and write out what it takes in records."""
+        object.__setattr__(self, "privacy", self.privacy.in_records(self.clients.records))
+        check_hidden(self.privacy.release, vars(self.training))
         kept, why = self.privacy.kept, "a release draws its own batch: privacy.release.sampling"
         if self.privacy.release is not None and self.training.batch:
             why = why if kept is None else f"{type(kept).__name__} has fixed batches: privacy.release.batch"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal, assert_never
 
@@ -22,8 +22,10 @@ from fedpriv.errors import (
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.registry import Kind
-from fedpriv.releases import SUMS, PrivateSum
+from fedpriv.releases import SUMS, PrivateSum, settled_sum
+from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import KEPT, Kept
+from fedpriv.releases.schedules import Schedule, check_schedule, scheduled_factor
 from fedpriv.studies._settling import settle_table
 from fedpriv.studies.kinds import CARRIERS, RELEASES
 from fedpriv.trust import Adjacency, Unit, Word, curated
@@ -102,7 +104,7 @@ class Privacy:
                 )
             case _ as never:
                 assert_never(never)
-        if self.adjacency not in (None, "add-remove"):
+        if self.adjacency not in (None, "add-remove") and release.kind not in HIDDEN:
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
 
     def _check_kept(self, release: Kind) -> None:
@@ -139,10 +141,17 @@ class Privacy:
         """Whether a study promises its clients or their records any ε."""
         return self.release is not None or not self.is_plain or curated(self.trust)
 
+    def in_records(self, records: int) -> Privacy:
+        """This table in a study whose clients have so many records: what its release needs in numbers is written so."""
+        if self.release is None or self.release.kind not in SUMS:
+            return self
+        settings = settled_sum(self.release.kind, self.release.settings, records)
+        return replace(self, release=self.release.with_settings(settings))
+
     @property
     def private_sum(self) -> PrivateSum | None:
         """The study's private sum of each step's gradients, all settings given; None if none is there, or kept."""
-        if self.release is None or self.release.kind in KEPT:
+        if self.release is None or self.release.kind not in SUMS:
             return None
         try:
             return SUMS.of(self.release)
@@ -158,6 +167,21 @@ class Privacy:
             return KEPT.of(self.release)
         except FedprivError as error:
             raise FedprivError(f"release: {error}") from None
+
+    @property
+    def hidden(self) -> HiddenState | None:
+        """The study's release of only the last of a client's local steps, all settings given; None if there is none."""
+        if self.release is None or self.release.kind not in HIDDEN:
+            return None
+        try:
+            return HIDDEN.of(self.release)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
+
+    @property
+    def in_places(self) -> bool:
+        """Whether a study's release has fixed batches, so that a node deals its records by where they stand."""
+        return self.release is not None and self.release.kind not in SUMS
 
     def check_whole(self) -> None:
         """Refuse a study whose mechanism lacks a setting, where none is calibrated."""
@@ -180,6 +204,9 @@ class Server:
 
     decoder: Annotated[Decoder | None, 'how a direction is read: "vote" of a majority vote, else "mean"'] = None
     step: Annotated[float, positive, "how far the model moves along the direction"] = 1.0
+    schedule: Annotated[Schedule, "how the step goes from round to round"] = "constant"
+    to: Annotated[float, positive, "the last round's step, as a multiple of the first's"] = 1.0
+    warm_up: Annotated[int, natural, "rounds in which the step grows to its first size, by equal parts"] = 0
     optimiser: Annotated[Kind, OPTIMISERS, "how a step is made of a direction"] = field(
         default_factory=lambda: Kind("Sgd")
     )
@@ -191,12 +218,25 @@ class Server:
 
     def __post_init__(self) -> None:
         settle_table(self)
+        check_schedule(self.schedule, self.to)
         optimiser_of(self.optimiser, self.momentum)  # its settings are checked
 
     @property
     def stepping(self) -> Optimiser:
         """The optimiser by which a study's server makes a step of each round's direction."""
         return optimiser_of(self.optimiser, self.momentum)
+
+    def step_in(self, round: int, rounds: int) -> float:
+        """How far the server steps in a round of so many, by its schedule, which begins where the warm-up ends.
+
+        >>> server = Server(step=4.0, schedule="linear", to=0.25, warm_up=2)
+        >>> [server.step_in(round, 4) for round in (1, 2, 3, 4)]
+        [2.0, 4.0, 2.5, 1.0]
+        """
+        before = max(self.warm_up, 1) - 1
+        if round <= before:
+            return self.step * round / self.warm_up
+        return self.step * scheduled_factor(self.schedule, self.to, round - before, rounds - before)
 
 
 @dataclass(frozen=True, kw_only=True)

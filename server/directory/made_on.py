@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from clients.data import DATA_SETS
+from clients.data.featured import data_set_of
 from clients.data.identity import Line, data_identity, in_words, same_data
 from clients.training.prepared import pool_of
 from fedpriv.errors import FedprivError
@@ -35,7 +35,7 @@ def data_here(study: Study) -> Made:
 
 def where_data_lie(study: Study) -> str | None:
     """The place a study's data lie in, for a run's files and forecasts; None where its data set does not say."""
-    return getattr(DATA_SETS.of(study.data), "where", None)
+    return getattr(data_set_of(study.data), "where", None)
 
 
 def data_told(directory: Path) -> Made | None:

@@ -230,7 +230,8 @@ class Rounds:
             direction = inbox.direction(root_update(self._prepared, weights), settings)
         except FedprivError as error:
             return self.state.skipped(), None, str(error)
-        state = self.state.stepped(direction, self.study.server.step, self.plan.optimiser)
+        step = self.study.server.step_in(self.state.round + 1, self.study.run.rounds)
+        state = self.state.stepped(direction, step, self.plan.optimiser)
         if not np.abs(state.weights).max() <= LARGEST:
             why = "the step leads to weights that float32 cannot hold: server.step is too large"
             return self.state.skipped(), None, why

@@ -13,6 +13,7 @@ from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
 from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
+from fedpriv.releases import in_turn
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.promise import answer_events, promised_events, units_of
@@ -34,6 +35,9 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
             "epsilons": prepared.plan.both_epsilons, "left_out": unused_records(study, prepared.pool, plan.kept),
             "releases": [event_as_data(each) for each in plan.events()],
         }  # fmt: skip
+    turns: dict[str, Any] = {}
+    if plan.private_sum is not None and in_turn(plan.private_sum):  # noise that changes: what all rounds are charged
+        turns = {"in_turn": [event_as_data(each) for each in plan.events(study.run.rounds)]}
     judged = study.server.tolerance or study.run.measure_votes
     return {
         "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
@@ -44,7 +48,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         "private_sum": study.privacy.release.table() if study.privacy.release else None,
         "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
         "corruption": study.corruption.table() if study.corruption else None,
-        **kept,
+        **kept, **turns,
         "release": released(plan), "trust": study.privacy.trust, "masked": masked,
         "delta": study.privacy.delta,
         "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": size.whole,

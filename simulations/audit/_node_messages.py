@@ -101,7 +101,7 @@ def of_releases_by(study: Study, held: tuple[Held, Held], clients: Numbers, weig
         """The log likelihood ratio of one answer of the node: its clients' releases, added up."""
         out = np.asarray(study.privacy.drawn_by.decode(seen, 1))
         return sum(
-            each.sign * of_releases(row * expected, each.base, each.way, each.spread, sampling, steps)
+            each.sign * of_releases(row * expected * own.unit, each.base, each.way, each.spread, sampling, steps)
             for row, each in zip(out, known, strict=True)
         )
 

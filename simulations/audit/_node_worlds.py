@@ -24,6 +24,7 @@ from simulations.audit._node_home import POLICY, Copy, policy_of
 from simulations.audit._node_messages import effect_of, event_of
 from simulations.audit._node_neighbours import Difference, How, candidates, written
 from simulations.audit._node_trials import Asked, World, held_by, session
+from simulations.audit._settings import check_rounds_alike
 
 LOOKED_AT = 3  # rounds in which candidates are compared
 
@@ -60,6 +61,7 @@ class Subject:
         policy = copy.home.policy
         if (kept := study.privacy.kept) is not None:
             raise FedprivError(f"{type(kept).__name__} keeps its noise on records: no audit of it is built")
+        check_rounds_alike(study)
         copy.lay(policy.data)
         copy.begin()
         if wrong := wrong_with_data(copy.directory / POLICY):
@@ -67,7 +69,7 @@ class Subject:
         study, pool = _calibrated(study, pool_of_policy(policy))
         policy.check(study)
         weights = net_of(study, pool).initial()
-        policy.events(study, weights.size, masked=masked(copy, study))  # or why this policy takes none
+        policy.events(study, weights.size, 1, masked=masked(copy, study))  # or why this policy takes none
         return Subject(copy, study, pool, weights, drawn(copy, study, weights.size)[0])
 
     @property

@@ -121,7 +121,8 @@ class Records:
         beside: Vector = np.zeros(len(out))  # what the settings say by themselves
         if isinstance(own, AdaptiveDpSgd):
             halves = halves_of(own, before[:, 0], after[:, 0], expected, steps)
-            clip, beside = before[:, 0], said_by_counts(own, halves, steps, chosen)
+            clip = before[:, 0] if own.units == "gradient" else np.ones(len(out))
+            beside = said_by_counts(own, halves, steps, chosen)
         if isinstance(own, Ptr):
             rate, noise = measured(own, before[:, 0], after[:, 0], expected)
             along = along / rate
@@ -151,6 +152,10 @@ class _Frozen:
     """Gradients that are the records themselves."""
 
     dimension, classes, shape = DIMENSION, 2, (DIMENSION,)
+
+    def initial(self) -> Rows:
+        """The weights of all rounds, which never move: an ellipsoid is a ball."""
+        return np.zeros(DIMENSION, np.float32)
 
     def each(self, weights: Rows, x: Rows, y: Numbers, out: Rows) -> None:
         """Write the records themselves into `out` as their gradients, in the place of a real network's."""

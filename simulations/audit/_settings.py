@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
+from fedpriv.errors import FedprivError
 from fedpriv.randomness.grid import FineGrid
-from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr
+from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, in_turn
 from fedpriv.releases.ptr import step_ratio
 from fedpriv.studies.study import Study
 
@@ -18,6 +19,15 @@ FEWEST = 16  # counts of which a spread is measured
 FAR = 0.7  # of the spread that is described: a measured one below it is believed instead
 STILL = 0.05  # records, which a spread is taken for at least
 Settings = NDArray[np.float64]
+
+
+def check_rounds_alike(study: Study) -> None:
+    """Refuse to audit a study whose rounds have each a noise of their own: an audit is of one event, met in all."""
+    if (private := study.privacy.private_sum) is not None and in_turn(private):
+        raise FedprivError(
+            f"{study.name}: its noise goes by a schedule, and an audit is of rounds that are alike: "
+            "--set privacy.release.schedule=constant --set privacy.release.to=1.0 audits the same code"
+        )
 
 
 def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int = 1) -> Vector:

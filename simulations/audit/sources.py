@@ -12,7 +12,9 @@ from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit._central import Means
+from simulations.audit._hidden import Walks
 from simulations.audit._records import Records
+from simulations.audit._settings import check_rounds_alike
 from simulations.audit.messages import Messages
 from simulations.audit.trials import Source
 
@@ -42,7 +44,10 @@ def source_of(study: Study, of: Asked = "messages") -> Audit:
             f"{type(privacy.kept).__name__} keeps its noise on records: what leaves are gradients of noised records, "
             "whose likelihood cannot be written down, so no audit of them would come near"
         )
+    if privacy.hidden is not None:
+        return Audit(Walks(study, rounds), "records", study.run.seed, study.clients.count)
     if privacy.private_sum is not None:
+        check_rounds_alike(study)
         return Audit(Records(study, rounds), "records", study.run.seed, study.clients.count)
     return _by_trust(study, rounds)
 

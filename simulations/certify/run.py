@@ -56,6 +56,11 @@ def load_certified(directory: Path, data: Path | None, images: int | None) -> Tr
     pool = pool_of(study)
     if not pool.classes:
         raise FedprivError(f"{directory}: its labels are numbers, and what is certified is a class")
+    if pool.features is not None:
+        raise FedprivError(
+            f"{directory}: trained on features ({pool.features['kind']}): what is certified, and attacked along a "
+            "gradient, is a record that the model itself sees, and it sees none"
+        )
     net = net_of(replace(study, training=replace(study.training, device="cpu")), pool)  # wherever it was trained
     named = id_of(directory, study)
     state = checkpoint.load_checkpoint(directory, named, State.begun(study, net.initial()))

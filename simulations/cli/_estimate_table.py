@@ -38,10 +38,12 @@ def report(
         releases.append(own | {"epsilon": alone._asdict()})
     return {
         "method": type(estimator).__name__, "settings": asdict(estimator), "records": shape[0],
-        "dimension": shape[1], "mean": None if found.mean is None else np.asarray(found.mean).tolist(),
+        "dimension": shape[1], "statistic": found.statistic,
+        "mean": None if found.mean is None else np.asarray(found.mean).tolist(),
         "failure": found.failure, "epsilon": found.epsilon._asdict(), "delta": found.delta,
         "unit": "record", "adjacency": "replace", "trust": "central", "releases": releases,
         "made": list(found.made), "notes": list(found.notes),
+        "tested": None if found.tested is None else found.tested._asdict(),
         "generator": f"seed {seed}" if seed is not None else CRYPTOGRAPHIC, "seed": seed,
         "private": found.epsilon.upper < inf,
     }  # fmt: skip
@@ -52,13 +54,20 @@ def table(result: Mapping[str, Any]) -> str:
     rows = [("data", f"{result['records']:,} records of {result['dimension']:,}")]
     rows.append(("method", " ".join([result["method"], *_settings(result["settings"])])))
     if result["failure"] is not None:
-        rows.append(("no mean", result["failure"]))
+        rows.append((f"no {result['statistic']}", result["failure"]))
     else:
         mean, many = result["mean"], f"  … ({len(result['mean']):,} in all; --out or --json gives them)"
-        rows.append(("mean", "  ".join(f"{value:.6g}" for value in mean[:SHOWN]) + many * (len(mean) > SHOWN)))
+        rows.append(
+            (result["statistic"], "  ".join(f"{value:.6g}" for value in mean[:SHOWN]) + many * (len(mean) > SHOWN))
+        )
     if result["out"] is not None and result["mean"] is not None:
         rows.append(("", f"in {result['out']}"))
     rows += _guarantee(result) if result["private"] else [("privacy", "none")]
+    if (tested := result["tested"]) is not None:
+        asked = (
+            f"tests ask for {tested['margin']} records to spare, and pass wrongly once in {1 / tested['failure']:.3g}"
+        )
+        rows.append(("proposed", f"local sensitivity {tested['proposed']:.4g}; {asked}"))
     rows += [("note", note) for note in result["notes"]]
     rows.append(("time", duration_words(result["seconds"])))
     width = max(len(name) for name, _ in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from fedpriv.accounting.published.comparisons import asymptotic_values, publishe
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Costed
-from fedpriv.settings import settings_from
+from fedpriv.releases import SUMS, events_in_turn
+from fedpriv.settings import settings_from, settings_of
+from fedpriv.studies.calibrating import calibrated_release
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
@@ -38,19 +41,21 @@ examples:
   fedpriv account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
   fedpriv account Gaussian clip=1 noise=1 --sampling 0.01 --rounds 1000 --delta 1e-5 --plot curve.png
   fedpriv account StochasticSign clip=0.1 scale=1 --rounds 100 --alpha 0.01,0.05
+  fedpriv account DpSgd clip=1 noise=4 sampling=0.01 --rounds 10000 --delta 1e-5
   fedpriv account Binomial clip=1 scale=5 trials=2 --compare Ternary clip=1 spread=4 scale=8 --delta 1e-5
 """
 CALIBRATE_HELP = """\
 Leave out the setting to find. A real one meets the target to within 0.5% where ε does not jump, a whole one as
 closely as it can.
 
-example:
+examples:
+  fedpriv calibrate DpSgd clip=1 sampling=0.1 schedule=linear to=0.5 --epsilon 3 --delta 1e-5 --rounds 100
   fedpriv calibrate Ternary clip=1 spread=4 --epsilon 2 --delta 1e-5 --rounds 100 --dimension 10000 --geometry l2
 """
 
 
 RELEASE = (  # what describes a release: of both commands
-    option("kind", "KIND", "a mechanism; see fedpriv list"),
+    option("kind", "KIND", "a mechanism, or a release of records such as DpSgd; see fedpriv list"),
     option("settings", "name=value", "its settings", nargs="*"),
     option("--dimension", "D", "coordinates released (default 1)", type=as_whole, default=1),
     option("--geometry", "l2|linf", "what clip bounds: the norm, or every coordinate"),
@@ -63,7 +68,7 @@ RELEASE = (  # what describes a release: of both commands
     ),
     option(
         "--trust", "local|secure-aggregation|central",
-        "who sees what (default: central for Gaussian, Laplace, Ptr, Histogram, Exponential, BandedGaussian)",
+        "who sees what (default: central for Gaussian, Laplace and releases of whole batches, else local)",
     ),
     option(
         "--seen", "margin|branch",
@@ -100,8 +105,11 @@ def run_account(options: argparse.Namespace) -> None:
         raise FedprivError("give --delta or --epsilon, not both")
     look_for_modules(Path.cwd())  # for module:Class
     asked = ([options.kind, *options.settings], *options.compare)
-    accounts = [_account_of(COSTED.made(kind, settings_from(words)), options) for kind, *words in asked]
-    reports = [account_report(account, options.delta, options.epsilon, alpha=options.alpha) for account in accounts]
+    made = [_account_named(kind, settings_from(words), options) for kind, *words in asked]
+    accounts = [account for account, _ in made]
+    reports = [
+        account_report(account, options.delta, options.epsilon, alpha=options.alpha) | named for account, named in made
+    ]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
@@ -116,14 +124,16 @@ def run_calibrate(options: argparse.Namespace) -> None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
     look_for_modules(Path.cwd())
-    facts = _facts(options)
-    mechanism, cost = calibrate(
-        options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
-        delta=options.delta, free=options.free,
-    )  # fmt: skip
-    found = account_report(
-        _account_of(mechanism, options), options.delta, None, cost, options.epsilon, options.alpha
-    ) | {"target": {"epsilon": options.epsilon, "delta": options.delta}}
+    kind, settings, facts = options.kind, settings_from(options.settings), _facts(options)
+    asked = {"epsilon": options.epsilon, "delta": options.delta}
+    if _is_release(kind, settings, options):
+        given, events = calibrated_release(kind, settings, options.dimension, options.rounds, **asked)
+        account, cost, named = Account(events), None, _named(kind, given, options)
+    else:
+        mechanism, cost = calibrate(kind, settings, lambda own: by_hand(own, **facts), free=options.free, **asked)
+        account, named = _account_of(mechanism, options), {}
+    found = account_report(account, options.delta, None, cost, options.epsilon, options.alpha)
+    found |= named | {"target": asked}
     show_found(found, _table(found), options.json)
 
 
@@ -182,6 +192,38 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
 def _account_of(mechanism: Costed, options: argparse.Namespace) -> Account:
     """The account of one mechanism's release under the options of `fedpriv account` or `calibrate`."""
     return Account((by_hand(mechanism, **_facts(options)),))
+
+
+def _account_named(
+    kind: str, settings: Mapping[str, Any], options: argparse.Namespace
+) -> tuple[Account, dict[str, Any]]:
+    """The account of what a kind names, a mechanism or a release of records; and what its report then says of it."""
+    if not _is_release(kind, settings, options):
+        return _account_of(COSTED.made(kind, settings), options), {}
+    events = events_in_turn(SUMS.made(kind, settings), options.dimension, options.rounds, options.rounds, 1)
+    return Account(events), _named(kind, settings, options)
+
+
+def _is_release(kind: str, settings: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Whether a kind is a release of records, whose own settings say what options say of a mechanism, not a mechanism.
+
+    Ptr is both: it is the release where it has a setting that only that has, such as sampling.
+    """
+    if kind not in SUMS or (kind in COSTED and not set(settings) - {own.name for own in settings_of(COSTED[kind])}):
+        return False
+    usual = {"sampling": 1.0} | dict.fromkeys(("geometry", "unit", "adjacency", "trust", "clients", "seen", "free"))
+    for name, value in usual.items():
+        if getattr(options, name, value) != value:
+            raise FedprivError(
+                f"--{name}: {kind} is a release of records, which are there or not, to a client's message: its own "
+                "settings, sampling among them, say all there is"
+            )
+    return True
+
+
+def _named(kind: str, settings: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """What a report of a release says in the place of the mechanism that it costs as much as."""
+    return {"kind": kind, "settings": asdict(SUMS.made(kind, settings)), "rounds": options.rounds}  # type: ignore[call-overload]
 
 
 def _table(own: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DATA_SETS
+from clients.data.features import FEATURES
 from clients.models import MODELS
 from clients.models.losses import LOSSES
 from clients.robustness.input_attacks import INPUT_ATTACKS
@@ -45,6 +46,7 @@ FAMILIES: Mapping[str, Registry[Any]] = {
     "models": MODELS,
     "losses": LOSSES,
     "data sets": DATA_SETS,
+    "features": FEATURES,
     "splits": SPLITS,
     "participations": PARTICIPATIONS,
     "attacks on inputs": INPUT_ATTACKS,
@@ -134,7 +136,7 @@ def _named(name: str) -> list[dict[str, Any]]:
 
 def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
     """A kind as `fedpriv list --json` has it: settings with defaults, and of each what it is and must be."""
-    settings = (*settings_of(cls), *beside, *getattr(cls, "read_once", ()))
+    settings = (*beside, *settings_of(cls), *getattr(cls, "read_once", ()))  # a kind's own stand over those beside
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
     defaults: dict[str, Any] = {}  # as they would be written in a study
     for own in settings:

@@ -12,6 +12,7 @@ from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, nearest_hint, positive
 from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli._words import as_real, as_whole
+from simulations.reproduce import lecture
 from simulations.reproduce.ptr.tables_published import TABLES
 from simulations.reproduce.stobatch.published import FIGURES
 
@@ -23,14 +24,15 @@ HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
 understood says why; any other makes the exit code 1.
 A text, fdp-claims: what no figure shows, claim by claim, and every slip, as NAME.md, NAME.csv and NAME.json.
-A table, or a figure stobatch-: trains for as long as --budget says, in fewer seeds and steps than the paper's, as
-NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a budget images
-take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and settings.
+A table, or a figure stobatch- or lecture-: trains for as long as --budget says, in fewer seeds and steps than the
+paper's, as NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a
+budget images take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and settings.
 
 examples:
   fedpriv reproduce --list
   fedpriv reproduce fdp-figure-8
   fedpriv reproduce fdp-claims
+  fedpriv reproduce lecture-figure --budget 10
   fedpriv reproduce ptr-table-1 --budget 10
   fedpriv reproduce prime-figure-1 --budget 10
   fedpriv reproduce stobatch-figure-2 --budget 15
@@ -41,12 +43,12 @@ OPTIONS = (
     option("name", "NAME", "what to reproduce (without it: what there is)", nargs="?"),
     flag("--list", "what there is"),
     option(
-        "--budget", "MINUTES", "a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what "
-        "would take longer", type=as_real,
+        "--budget", "MINUTES", "a table, a figure prime-, lecture- or stobatch-: as much as fits; another figure: "
+        "refuse what would take longer", type=as_real,
     ),
     option(
-        "--data", "DIR", "a table, or a figure stobatch-: idx files of images in this directory, or the word digits "
-        "(default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
+        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, or the "
+        "word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits; of lecture- digits)",
     ),
     option(
         "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
@@ -71,10 +73,11 @@ def run(options: argparse.Namespace) -> int:
         positive(budget=options.budget)
     if options.name is None or options.list:
         print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TEXTS | TABLES | FIGURES).items()))
+        print(f"{lecture.NAME}  {lecture.ABOUT}")
         return 0
     if options.images is not None and options.name not in FIGURES:
         raise FedprivError(f"--images: {options.name} attacks none")
-    if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES]):
+    if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES, lecture.NAME]):
         hint = nearest_hint(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     if options.data is not None and options.name in CATALOGUE | TEXTS:
@@ -82,6 +85,8 @@ def run(options: argparse.Namespace) -> int:
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
+    if options.name == lecture.NAME:
+        return _compare(out, options.budget, options.data)
     if options.name in FIGURES:
         return _measure(options.name, out, options.budget, options.data, options.images)
     if options.name in TEXTS:
@@ -127,6 +132,23 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _compare(out: Path, minutes: float | None, data: str | None) -> int:
+    """Draw the lecture's figure by as many trainings as fit in `minutes`: write and print it; 1 where one failed."""
+    from simulations.reproduce.lecture import page
+    from simulations.reproduce.lecture.found import Found
+    from simulations.reproduce.lecture.methods import lecture_studies
+    from simulations.reproduce.ptr.tables_run import worked_tables
+
+    worked_tables(lecture.NAME, out, minutes, data, lecture_studies)
+    found = Found.of(out)
+    if not found.sweep.done:
+        raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
+    words, rows = page.lecture_page(found), page.csv_of(found)
+    content = {".md": words.encode(), ".csv": rows.encode(), ".png": page.lecture_picture(found)}
+    _write(out, lecture.NAME, content, _below(page.table_of(found), page.finding_words(found)))
+    return 1 if found.sweep.those("failed") else 0
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:

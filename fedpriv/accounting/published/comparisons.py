@@ -15,7 +15,7 @@ from fedpriv.accounting.published.discrete import discrete_published
 from fedpriv.accounting.published.ptr import ptr_published
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Ptr
+from fedpriv.mechanisms import HiddenState, Ptr
 
 
 def published_values(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
@@ -30,6 +30,9 @@ def published_values(account: Account, delta: float, target: float | None = None
     event = account.events[0]
     if isinstance(event.mechanism, Ptr):
         return ptr_published(event.mechanism, rounds=event.rounds, rate=event.sampling, delta=delta)
+    if isinstance(event.mechanism, HiddenState):
+        every = Tradeoff.gaussian(event.mechanism.mu_of_all_steps(event.adjacency) * sqrt(event.rounds))
+        return {"every local step charged (composition)": {"epsilon": every.epsilon(delta)}} if delta else {}
     return lecture_published(event, delta, target) | discrete_published(event, delta)
 
 

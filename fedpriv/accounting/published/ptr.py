@@ -22,12 +22,14 @@ BEYOND = "its Gaussian term is past 1, where it is not proved"
 def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[str, Found]:
     """By theorem of [P]: ε at δ of so many rounds of PTR and the order α that gave it, or why it says nothing.
 
+    Nothing of a coin: the paper has Laplace noise.
+
     >>> ptr = Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5)
     >>> found = ptr_published(ptr, rounds=1, rate=1, delta=1e-5)["[P] Theorem 4.3"]
     >>> round(found["epsilon"], 5), found["order"]
     (0.56161, 34)
     """
-    if not (0 < delta < 1 and rate > 0 and rounds):
+    if not (0 < delta < 1 and rate > 0 and rounds) or ptr.test_noise is None:
         return {}
     curve = cache(lambda alpha: ptr_renyi.theorem_4_3(ptr, alpha))
     strongly = "[P] Theorem 4.2, strong composition (Kairouz–Oh–Viswanath)"

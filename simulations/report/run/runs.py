@@ -16,6 +16,7 @@ from fedpriv._base.files import path_given
 from fedpriv._base.loading import loaded_object
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account
+from fedpriv.accounting.course import first_events
 from fedpriv.accounting.event import event_of
 from fedpriv.curves.compose import FINE
 from fedpriv.curves.pair import error_rates
@@ -237,6 +238,8 @@ class Run:
             events = [event_of(own) for own in self.header.get("releases") or [self.header["release"]]]
             # a message of several steps is as many releases
             given = [replace(event, rounds=self.releases * event.rounds) for event in events]
+            if turns := self.header.get("in_turn"):  # of noise that changes from round to round
+                given = list(first_events([event_of(own) for own in turns], given[0].rounds))
             if (asked := self.header.get("evaluation")) is not None:
                 given.append(replace(event_of(asked["release"]), rounds=self.answers))
                 end: Line = self.records.end or {}

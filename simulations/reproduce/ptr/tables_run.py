@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from math import inf, isfinite
 from pathlib import Path
 from time import monotonic
 
-from fedpriv._base.tables import toml_text
+from fedpriv._base.tables import Table, toml_text
 from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from server.progress.words import duration_words
@@ -29,11 +30,12 @@ def worked_tables(
     out: Path,
     minutes: float | None,  # all that it may take; None: as long as it takes
     data: str | None = None,  # as for `studies`
+    made: Callable[[str, float | None, int, str | None], Table] = studies,  # its study with a [sweep]
 ) -> None:
     """Train as many cells of a table of [P] as the minutes allow, in a sweep's directory begun or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
     if not (out / STUDY).is_file():
-        grid = grid_of(toml_text(studies(name, minutes, usable_cores(), data)))
+        grid = grid_of(toml_text(made(name, minutes, usable_cores(), data)))
     else:  # it was begun, whatever the budget then was
         grid = grid_of(str(out / STUDY))
         if grid.name != name:

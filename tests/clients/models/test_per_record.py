@@ -12,7 +12,6 @@ from torch import nn
 from clients.models import MODELS as KINDS
 from clients.models import per_record
 from clients.models.gradients import Net
-from clients.models.per_record import MaxOfFour
 from clients.models.stobatch import small_network
 from fedpriv.errors import FedprivError
 
@@ -218,17 +217,6 @@ def test_a_record_without_a_gradient_is_a_row_of_nan_and_nobody_elses(name: str)
     own.each(weights, x, y, bad)
     assert np.isnan(bad[[1, 3]]).any(axis=1).all()
     assert (bad[[0, 2, 4]] == rows[[0, 2, 4]]).all()
-
-
-def test_the_largest_of_four_are_those_of_torchs_pooling_and_so_are_their_errors() -> None:
-    x = torch.randn(3, 2, 7, 5, generator=torch.Generator().manual_seed(1))
-    errors = torch.randn(3, 2, 6, 4, generator=torch.Generator().manual_seed(2))
-    found = []
-    for layer in (MaxOfFour(), nn.MaxPool2d(2, 1)):
-        inputs = x.clone().requires_grad_()
-        outputs = layer(inputs.relu())
-        found.append((outputs.detach(), *torch.autograd.grad(outputs, inputs, errors)))
-    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
 
 
 def test_memory_does_not_grow_with_the_steps() -> None:

@@ -235,7 +235,7 @@ def test_noise_of_others_counts_only_as_far_as_the_client_believes_in_it(tmp_pat
     )  # fmt: skip
 
     def cost(terms: str, masked: bool) -> float:
-        return total_epsilon(node(tmp_path, TERMS + terms).policy.events(summed, 18, masked=masked), 1e-5)
+        return total_epsilon(node(tmp_path, TERMS + terms).policy.events(summed, 18, 1, masked=masked), 1e-5)
 
     alone = cost("", True)
     for trust, masked, contributors, less in [

@@ -528,3 +528,8 @@ def test_mu_is_told_up_to_a_share_where_that_makes_it_small() -> None:
 def test_nothing_released_leaves_every_error() -> None:
     assert Account(()).tradeoff(0.25) == (0.75, 0.75)
     assert Account(()).mu_between(1e-8) == (0, 0, 0)
+
+
+def test_an_account_of_an_iterator_costs_as_much_as_of_a_tuple() -> None:
+    events = (by_hand(StochasticSign(clip=1, scale=10)),) * 2
+    assert Account(iter(events)).epsilon(1e-5) == Account(events).epsilon(1e-5)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError
-from fedpriv.flower import Private, PrivateEvaluation, private, read_ledgers
+from fedpriv.flower import Private, PrivateEvaluation, PrivateLabels, private, read_ledgers
 from fedpriv.mechanisms import Gaussian, StochasticSign
 from tests.flower_apps import Nodes, digits_of, flower_identity, softmax_app, softmax_model
 
@@ -112,10 +112,10 @@ def test_a_mechanism_whose_error_is_not_known_is_refused(mechanism: Any) -> None
 
 def test_a_count_of_right_ones_is_a_share_of_how_many() -> None:
     own = PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=2), accuracy="right", of="count")
-    assert own.share({"right": 3, "count": 4}) == 0.75
+    assert own.told({"right": 3, "count": 4}) == 0.5
     with pytest.raises(FedprivError, match="from 0 to 1"):
-        own.share({"right": 5, "count": 4})
-    assert own.share({"right": 4 + 1e-7, "count": 4}) == 1  # an app's floats
+        own.told({"right": 5, "count": 4})
+    assert own.told({"right": 4 + 1e-7, "count": 4}) == 1  # an app's floats
 
 
 @pytest.mark.parametrize("named", [{"accuracy": 5}, {"of": 5}])
@@ -149,3 +149,79 @@ def test_an_evaluation_before_any_training_is_charged_and_told(tmp_path: Path) -
     assert told["epsilon"] == pytest.approx(read_ledgers(tmp_path)["node-0"].epsilon(1e-5).upper, rel=1e-6)
     low = Private(FedAvg(), SIGN, evaluate=ASKED, budget=Budget(0.1, 1e-5))
     assert not list(low.configure_evaluate(1, softmax_model(), ConfigRecord(), nodes))  # type: ignore[arg-type]
+
+
+def labelled_app(folder: Path, told: Any, asked: PrivateEvaluation) -> ClientApp:
+    """The softmax app, whose evaluation says `told(y)` of its own labels beside its accuracy."""
+    inner, app = softmax_app(), ClientApp(mods=[private(SIGN, ledger=folder, evaluate=asked)])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        return inner(message, context)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        reply = inner(message, context)
+        _, y = digits_of(int(context.node_config["partition-id"]))
+        reply.content["counted"] = MetricRecord({"labels": told(y)})
+        return reply
+
+    return app
+
+
+WITH_LABELS = PrivateEvaluation(
+    mechanism=StochasticSign(clip=1, scale=2), labels=PrivateLabels(classes=10, epsilon=8.0)
+)
+
+
+def test_labels_are_told_once_in_a_run_charged_and_within_their_intervals(tmp_path: Path) -> None:
+    app = labelled_app(tmp_path, lambda y: np.bincount(y, minlength=10).tolist(), WITH_LABELS)
+    nodes, result = ran(tmp_path, app, asked=WITH_LABELS, rounds=2)
+    first, second = (result.evaluate_metrics_clientapp[round] for round in (1, 2))
+    assert "labels" not in second
+    truth = np.mean([np.bincount(y, minlength=10) / len(y) for _, y in map(digits_of, range(20))], axis=0)
+    assert (np.array(first["labels-low"]) <= truth).all()
+    assert (truth <= np.array(first["labels-high"])).all()
+    assert sum(first["labels"]) == pytest.approx(1)
+    for ledger in read_ledgers(tmp_path).values():
+        assert second["epsilon"] == pytest.approx(ledger.epsilon(1e-5).upper, rel=1e-6)
+        assert sum("RandomisedResponse" in type(event.mechanism).__name__ for event in ledger.events) == 1
+    for reply in evaluations(nodes)[:20]:
+        assert list(reply.content) == ["fedpriv", "fedpriv.told", "fedpriv.labels", "fedpriv.labels.told"]
+
+
+def test_a_server_that_asks_for_labels_in_every_round_gets_the_same_bytes_and_charges_once(tmp_path: Path) -> None:
+    app = labelled_app(tmp_path, lambda y: np.bincount(y, minlength=10).tolist(), WITH_LABELS)
+    nodes, strategy, model = Nodes(app, 2), Private(FedAvg(), SIGN, evaluate=WITH_LABELS), softmax_model()
+    told = []
+    for round in (1, 2):
+        strategy._labels_due = True
+        sent = strategy.configure_evaluate(round, model, ConfigRecord(), nodes)  # type: ignore[arg-type]
+        replies = nodes.send_and_receive(sent)
+        found = {each.metadata.src_node_id: each.content.array_records["fedpriv.labels"]["fedpriv"] for each in replies}
+        told.append({node: array.data for node, array in found.items()})
+    assert told[0] == told[1]
+    for ledger in read_ledgers(tmp_path).values():
+        assert [event.rounds for event in ledger.events if "Randomised" in type(event.mechanism).__name__] == [1]
+
+
+@pytest.mark.parametrize("told", [[1, 2], [0] * 10, [-1] + [1] * 9, [float("nan")] * 10])
+def test_an_app_that_counts_no_labels_tells_one_all_the_same(tmp_path: Path, told: list[float]) -> None:
+    nodes, result = ran(tmp_path, labelled_app(tmp_path, lambda _: told, WITH_LABELS), asked=WITH_LABELS, rounds=1)
+    assert not any(each.has_error() for each in evaluations(nodes))
+    assert sum(result.evaluate_metrics_clientapp[1]["labels"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"classes": 1}, {"classes": 65}, {"classes": 2.5}, {"epsilon": 0}, {"epsilon": 1e3}, {"counts": 5}]
+)
+def test_labels_that_cannot_be_told_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(FedprivError):
+        PrivateLabels(**({"classes": 10, "epsilon": 3.0} | wrong))
+
+
+def test_labels_are_paid_by_the_budget_or_nothing_is_asked(tmp_path: Path) -> None:
+    dear = PrivateEvaluation(mechanism=StochasticSign(clip=1, scale=2), labels=PrivateLabels(classes=10, epsilon=30.0))
+    strategy = Private(FedAvg(), SIGN, evaluate=dear, budget=Budget(8.0, 1e-5))
+    nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path, evaluate=dear)]), 2)
+    assert not list(strategy.configure_evaluate(1, softmax_model(), ConfigRecord(), nodes))  # type: ignore[arg-type]

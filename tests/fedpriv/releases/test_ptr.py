@@ -661,7 +661,7 @@ def test_the_command_says_why_a_theorem_is_silent(capsys):
 
 def test_it_is_listed_as_a_release_and_is_no_message(capsys):
     assert main(["list"]) == 0
-    assert "Ptr clip bound noise test_noise failure" in capsys.readouterr().out
+    assert "Ptr clip bound noise [test_noise] failure" in capsys.readouterr().out
     settings_ = {"clip": 1, "bound": 0.5, "noise": 1, "test_noise": 1, "failure": 1e-5}
     assert COSTED.made("Ptr", settings_) == ptr(1, 0.5, 1)
     with pytest.raises(FedprivError, match="unknown mechanism 'Ptr'"):

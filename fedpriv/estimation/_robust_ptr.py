@@ -1,0 +1,282 @@
+"""Median, interquartile range, mode and trimmed mean by propose-test-release: [P] Algorithm 1, footnote 1, Remark 4.1.
+
+What is proposed is public: τ as it is given, or as `scale` and the number of records have it. Records are brought to a
+grid, each by itself; there ranks, gaps and margins are whole numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, exp, pi, sqrt
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.errors import FedprivError, limited, positive
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation._clipping import Region, clipped
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._released import (
+    FARTHEST,
+    Answer,
+    estimate_of_tests,
+    grid_for,
+    held_numbers,
+    planned_test,
+    released_value,
+)
+from fedpriv.estimation._settings import Delta, Epsilon
+from fedpriv.estimation.margins import mode_margin, rank_margin, trimmed_margin
+from fedpriv.mechanisms import GeneralPtr
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases.ptr import passes_test
+from fedpriv.settings import check_fields
+
+Proposed = Annotated[
+    float | None, positive, "τ, the local sensitivity proposed: public; if not given, by scale and number of records"
+]
+Range = Annotated[float | None, positive, "all numbers are held to [−bound, bound], where such a range is known"]
+Scale = Annotated[float, positive, "about the standard deviation of the records, guessed without them: public"]
+QUARTILE = 0.6744897501960817  # of a normal law, in deviations
+SPARE = 2.0  # deviations of the number of records in a window that a proposal leaves room for
+WIDEST = 0.25  # of the records, in a window about the median; half of that about a quartile
+LONGER = 1 + 2.0**-40  # by which computed norms may be too short
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedianPtr:
+    """Each coordinate's median under noise for a proposed τ, where a test lets it: private without a range, robust.
+
+    Where the test fails nothing is released; or, where a `bound` is given, the mean of the records held to it.
+    """
+
+    epsilon: Epsilon
+    delta: Delta
+    bound: Range = None
+    scale: Scale = 1.0
+    proposed: Proposed = None
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
+        """The tested releases of n records' medians as charged, one a coordinate; refused where n is too small."""
+        own = self._test(d)
+        return _charged("MedianPtr", own, n, d, _fewest(own, self.proposed, WIDEST))
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The medians of the records' coordinates, or what tests that failed left of them; and their cost."""
+        rows = records_of(data)
+        n, d = rows.shape
+        events, own = self.events(n, d), self._test(d)
+        moved = self.proposed or _window(own, n, self.scale, 0.0)
+        answers = []
+        for column in rows.T:
+            value, passed = _ranked(column, own, moved, self.bound, ((n + 1) // 2,), rng)
+            if passed:
+                answers.append(Answer(*released_value(own, value, moved, rng), True))
+            elif self.bound is not None:
+                answers.append(Answer(*_mean(column, own, self.bound, rng), False))
+            else:
+                answers.append(Answer(None, None, False))
+        return estimate_of_tests(
+            answers, own, events, self.delta, proposed=moved, statistic="median",
+            fallback="mean of the records held to the bound" if self.bound else None,
+        )  # fmt: skip
+
+    def _test(self, d: int) -> GeneralPtr:
+        """The tested release of one of d medians."""
+        return planned_test(self.epsilon, self.delta, times=d, fallback=self.bound is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IqrPtr:
+    """Each coordinate's interquartile range under noise for a proposed τ, where a test lets it: private, robust.
+
+    Where the test fails nothing is released; or, where a `bound` is given, the same range under noise for that
+    (f₁ = f₂, [P] footnote 1).
+    """
+
+    epsilon: Epsilon
+    delta: Delta
+    bound: Range = None
+    scale: Scale = 1.0
+    proposed: Proposed = None
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
+        """The tested releases of n records' quartiles as charged, one a coordinate; refused where n is too small."""
+        own = self._test(d)
+        return _charged("IqrPtr", own, n, d, _fewest(own, self.proposed, WIDEST / 2))
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The interquartile ranges of the records' coordinates, or what tests that failed left of them; their cost."""
+        rows = records_of(data)
+        n, d = rows.shape
+        events, own = self.events(n, d), self._test(d)
+        moved, quarter = self.proposed or _window(own, n, self.scale, QUARTILE), ceil(n / 4)
+        answers = []
+        for column in rows.T:
+            value, passed = _ranked(column, own, moved, self.bound, (quarter, n + 1 - quarter), rng)
+            if passed or self.bound is not None:
+                most = moved if passed or self.bound is None else 2 * self.bound
+                answers.append(Answer(*released_value(own, value, most, rng), passed))
+            else:
+                answers.append(Answer(None, None, False))
+        return estimate_of_tests(
+            answers, own, events, self.delta, proposed=moved, statistic="interquartile range",
+            fallback="same, as far as the bound lets it move" if self.bound else None,
+        )  # fmt: skip
+
+    def _test(self, d: int) -> GeneralPtr:
+        """The tested release of one of d interquartile ranges."""
+        return planned_test(self.epsilon, self.delta, times=d, fallback=self.bound is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModePtr:
+    """Each coordinate's most frequent value, without noise, where a test says that no record decides it; else nothing.
+
+    Values are those of a grid: numbers count as the multiple of `width` that they are nearest to, a nan as 0.
+    """
+
+    epsilon: Epsilon
+    delta: Delta
+    width: Annotated[float, positive, "numbers count as the nearest multiple of it"] = 1.0
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
+        """The tested releases of n records' modes as charged, one a coordinate; refused where n is too small."""
+        own = planned_test(self.epsilon, self.delta, times=d, exact=True)
+        return _charged("ModePtr", own, n, d, 2 * own.margin + 1)
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The modes of the records' coordinates, or which of them a test kept back; and their cost."""
+        rows = records_of(data)
+        events, own = self.events(*rows.shape), planned_test(self.epsilon, self.delta, times=rows.shape[1], exact=True)
+        answers = []
+        for column in rows.T:
+            with np.errstate(over="ignore"):
+                steps = np.clip(np.rint(held_numbers(column) / self.width), -FARTHEST, FARTHEST)
+            values, counts = np.unique(steps, return_counts=True)
+            passed = passes_test(own, mode_margin(steps), rng)
+            mode = values[[np.argmax(counts)]] * self.width  # of equal counts the smallest
+            answers.append(Answer(mode, 0.0, True) if passed else Answer(None, None, False))
+        return estimate_of_tests(answers, own, events, self.delta, proposed=0.0, statistic="mode")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimmedSumPtr:
+    """The mean of the records held to a norm R, or without the longest and with less noise, where a test lets it.
+
+    [P] Algorithm 3 on records: the sum under noise for R, or the trimmed sum under noise for τ where fewer records than
+    are trimmed are longer than τ.
+    """
+
+    epsilon: Epsilon
+    delta: Delta
+    bound: Annotated[float, positive, "R, the ℓ2 norm that records are held to: public"]
+    proposed: Annotated[float | None, positive, "τ below R, the norm proposed for records kept; if not given, R/2"] = (
+        None
+    )
+    trimmed: Annotated[
+        float, positive, limited("must be a share below 1/2", below=0.5), "the share of the records that is trimmed"
+    ] = 0.1
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self._limit < self.bound:
+            raise FedprivError(f"proposed must be below bound = {self.bound:g}, got {self.proposed}")
+
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
+        """The tested release of n records' sum as charged, whatever d is; refused where n is too small."""
+        own = self._test()
+        return _charged("TrimmedSumPtr", own, n, 1, ceil(own.margin / self.trimmed))
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The records' trimmed mean, or where the test fails their mean, with its cost: neighbours' sums lie 2τ, 2R
+        apart."""
+        rows = records_of(data)
+        n, d = rows.shape
+        events, own = self.events(n, d), self._test()
+        held = clipped(rows, Region(centre=np.zeros(d), radius=self.bound, scale=1.0))
+        lengths, trimmed = np.sqrt(np.vecdot(held, held)) * LONGER, ceil(self.trimmed * n)
+        passed = passes_test(own, trimmed_margin(lengths, self._limit, trimmed), rng)
+        kept, limit = np.arange(n), self.bound
+        if passed:
+            kept, limit = np.sort(np.argsort(lengths, kind="stable")[: n - trimmed]), self._limit
+        assert own.noise is not None
+        fine, noise = FineGrid.of(self.bound, own.noise * 2 * self._limit, n), own.noise * 2 * limit
+        mean = fine.noisy(fine.whole(held[kept]).sum(axis=0), noise, 2, rng) / kept.size
+        return estimate_of_tests(
+            [Answer(mean, noise / kept.size, passed)], own, events, self.delta, proposed=self._limit,
+            statistic="trimmed mean", fallback="mean",
+        )  # fmt: skip
+
+    @property
+    def _limit(self) -> float:
+        """τ, the norm that records kept in a trimmed sum are to have."""
+        return self.bound / 2 if self.proposed is None else self.proposed
+
+    def _test(self) -> GeneralPtr:
+        """The tested release of the sum: where the margin is 0 it moves by R, not τ, as if nothing were trimmed."""
+        return planned_test(self.epsilon, self.delta, fallback=True, reach=self.bound / self._limit)
+
+
+def _charged(name: str, own: GeneralPtr, n: int, times: int, least: int) -> tuple[Event, ...]:
+    """A tested estimator's events; refused where n records cannot have the margin that its test asks for."""
+    if n < least:
+        raise FedprivError(
+            f"{name}: n = {n:,} is too few: the test asks for {own.margin:,} records to spare; {least:,} would do"
+        )
+    return (budget.release(own, rounds=times),)
+
+
+def _fewest(own: GeneralPtr, proposed: float | None, widest: float) -> int:
+    """The records that a ranked estimator needs: of a proposal of its own, for a window that is not too wide."""
+    return ceil(2 * own.margin if proposed else (own.margin + SPARE * sqrt(own.margin)) / widest)
+
+
+def _window(own: GeneralPtr, n: int, scale: float, place: float) -> float:
+    """The τ that a ranked estimator proposes: as long as a window is, of normal records, that holds F of n, and some.
+
+    Its density is that at `place` deviations from the median.
+    """
+    density = exp(-place * place / 2) / sqrt(2 * pi)
+    return (own.margin + SPARE * sqrt(own.margin)) / n / density * scale
+
+
+def _ranked(
+    column: Vector, own: GeneralPtr, moved: float, bound: float | None, ranks: tuple[int, ...], rng: Generator
+) -> tuple[Vector, bool]:
+    """One coordinate's value of that rank, or the distance between those of two; and whether its test passes."""
+    fine = grid_for(own, moved)
+    reach = FARTHEST if bound is None else min(float(fine.whole(bound)), FARTHEST)
+    steps, room = np.sort(np.clip(fine.whole(held_numbers(column)), -reach, reach)), float(fine.whole(moved))
+    margin = min(rank_margin(steps, rank, room, most=own.margin, low=-reach, high=reach) for rank in ranks)
+    value = steps[[ranks[-1] - 1]] - (steps[ranks[0] - 1] if len(ranks) > 1 else 0.0)
+    return value * fine.step, passes_test(own, margin, rng)
+
+
+def _mean(column: Vector, own: GeneralPtr, bound: float, rng: Generator) -> tuple[Vector, float]:
+    """The mean of one coordinate's numbers held to the bound, under noise, and its deviation: where a test failed."""
+    assert own.noise is not None
+    fine, noise = FineGrid.of(bound, own.noise * 2 * bound, column.size), own.noise * 2 * bound
+    total = fine.whole(np.clip(held_numbers(column), -bound, bound)).sum(keepdims=True)
+    return fine.noisy(total, noise, 2, rng) / column.size, noise / column.size
