@@ -92,7 +92,12 @@ def _check_numbers(study: Study) -> None:
 def _with_free_setting(study: Study, dimension: int) -> Study:
     """A study with every setting written out, the free one at the largest ε within its target over the whole run."""
     target, most, delta = study.privacy.epsilon, releases_of_worst(study), study.privacy.delta
-    study = replace(study, privacy=_kept_filled(study.privacy), aggregation=_curated(study, dimension, most))
+    study = replace(study, privacy=_kept_filled(study.privacy))
+    if study.curator is not None:
+        found: Any = study.curator.calibrated(dimension, most, target, delta)
+        given = {name: value for name, value in asdict(found).items() if value is not None}
+        rule = study.aggregation.with_settings({**study.aggregation.settings, **given})
+        study = replace(study, aggregation=rule)
     try:
         privacy = _completed(study.privacy)
     except FedprivError:
@@ -107,23 +112,12 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
     study = replace(study, privacy=privacy)
     if target is None:
         return study
-    if not (found := epsilon_in_all(study, dimension).upper) <= target:
+    if not (cost := epsilon_in_all(study, dimension).upper) <= target:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
             remedy = "a smaller aggregation.epsilon, or no aggregation.noise: it is then calibrated"
-        raise FedprivError(
-            f"epsilon = {target:g} is promised, but these settings give {rounded_up(found, 6)}: {remedy}"
-        )
+        raise FedprivError(f"epsilon = {target:g} is promised, but these settings give {rounded_up(cost, 6)}: {remedy}")
     return study
-
-
-def _curated(study: Study, dimension: int, rounds: int) -> Kind:
-    """A study's rule; of a curator that lacks its noise, with the noise at which so many rounds cost the target ε."""
-    if study.curator is None:
-        return study.aggregation
-    found: Any = study.curator.calibrated(dimension, rounds, study.privacy.epsilon, study.privacy.delta)
-    given = {name: value for name, value in asdict(found).items() if value is not None}
-    return study.aggregation.with_settings({**study.aggregation.settings, **given})
 
 
 def _kept_filled(privacy: Privacy) -> Privacy:
