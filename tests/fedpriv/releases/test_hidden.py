@@ -225,6 +225,7 @@ def test_the_noise_of_hidden_steps_is_calibrated_to_the_epsilon_of_all_rounds() 
         ("privacy.release.sampling=0.5", "HiddenState has no sampling: random batches are not covered"),
         ("privacy.release.penalty=0.0", "penalty"),
         ("privacy.release.radius=inf", "radius"),
+        ("privacy.release.radius=1e9", "radius must be at least"),
         ("privacy.trust='secure-aggregation'", "trust 'local'"),
         ("privacy.unit='client'", "HiddenState protects records"),
     ],
