@@ -60,7 +60,7 @@ class HiddenState:
         >>> round(HiddenState(radius=1, penalty=0.1, noise=10).gradient, 6)
         1.414214
         """
-        return sqrt(2) * self.radius * (1 + UNIT)
+        return sqrt(2) * self.radius
 
 
 HIDDEN = Registry("release", HiddenState, (HiddenState,), proof=UNPROVED)
@@ -114,7 +114,7 @@ class Walk:
 
     @property
     def deviation(self) -> float:
-        """τ, the standard deviation of each hidden step's noise, in the model's units."""
+        """τ, the standard deviation of each hidden step's noise, in the model's units, rounded up."""
         return self.release.noise * self.rate * self.release.gradient / self.batch * (1 + 8 * UNIT)
 
     @property
