@@ -14,14 +14,23 @@ from typing import Annotated, ClassVar
 
 from fedpriv.bounds.vectors import OUTWARD, AdditiveNoise
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.errors import FedprivError, at_least_zero, positive, real, whole
+from fedpriv.errors import FedprivError, at_least_zero, limited, positive, real, whole
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency, units_touched
 
-Radius = Annotated[float, positive, "X, the ℓ2 norm that a record with its 1 for the bias is shortened to"]
+LEAST, MOST = 1e-6, 1e6  # of radius and learning rate: between them no float of a step comes near its ends
+Radius = Annotated[
+    float,
+    positive,
+    limited(least=LEAST, most=MOST),
+    "X, the ℓ2 norm that a record with its 1 for the bias is shortened to",
+]
 Penalty = Annotated[float, positive, "λ, the weight of ½‖w‖² beside the mean loss"]
 PerStep = Annotated[
-    float, positive, "σ of each local step's noise, a multiple of what one record's gradient moves a step by at most"
+    float,
+    positive,
+    limited(most=1e30),
+    "σ of each local step's noise, a multiple of what one record's gradient moves a step by at most",
 ]
 
 NOT_COVERED = {  # what would make steps others than the theorem's, and why

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 from fedpriv.accounting.event import Event
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms.hidden import NOT_COVERED, Penalty, PerStep, Radius
+from fedpriv.mechanisms.hidden import LEAST, MOST, NOT_COVERED, Penalty, PerStep, Radius
 from fedpriv.mechanisms.hidden import HiddenState as Mechanism
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.registry import UNPROVED, Kind, Registry
@@ -22,7 +22,6 @@ from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency, Local
 
 UNIT = 2.0**-53  # of float64: what it rounds, of a number
-LEAST, MOST = 1e-6, 1e6  # radius and learning rate between which no float of a step can come near its ends
 COARSE = 0.01  # of a step's noise: where floats move a step by more they are no longer a small part of what it costs
 
 COVERED: Mapping[str, tuple[object, str]] = {  # what [training] must say, and what there is a theorem of
@@ -53,8 +52,6 @@ class HiddenState:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not LEAST <= self.radius <= MOST:
-            raise FedprivError(f"radius must be between {LEAST:g} and {MOST:g}, got {self.radius:g}")
 
     @property
     def gradient(self) -> float:
@@ -63,7 +60,7 @@ class HiddenState:
         >>> round(HiddenState(radius=1, penalty=0.1, noise=10).gradient, 6)
         1.414214
         """
-        return sqrt(2) * self.radius * (1 + UNIT)
+        return sqrt(2) * self.radius
 
 
 HIDDEN = Registry("release", HiddenState, (HiddenState,), proof=UNPROVED)
@@ -117,7 +114,7 @@ class Walk:
 
     @property
     def deviation(self) -> float:
-        """τ, the standard deviation of each hidden step's noise, in the model's units."""
+        """τ, the standard deviation of each hidden step's noise, in the model's units, rounded up."""
         return self.release.noise * self.rate * self.release.gradient / self.batch * (1 + 8 * UNIT)
 
     @property

@@ -217,12 +217,10 @@ def _scaled_noise(
 
 def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, target: float) -> Kind:
     """A study's release of hidden steps with the noise at which so many rounds cost ε."""
-    if "noise" in release.settings:
-        raise FedprivError("release: all settings of HiddenState are given: leave out the one to calibrate, noise")
+    own, training = release.settings, study.training
     try:
-        HIDDEN.made(release.kind, {**release.settings, "noise": 1.0})
-        own, steps = release.settings, study.training
-        walk = {"radius": own["radius"], "penalty": own["penalty"], "rate": steps.learning_rate}
+        HIDDEN.made(release.kind, {"noise": 1.0, **own})
+        walk = {"radius": own["radius"], "penalty": own["penalty"], "rate": training.learning_rate}
 
         def event_of(mechanism: Any) -> Event:
             """The event of the study's hidden steps at a mechanism's noise: floats have their part in what it costs."""
@@ -230,7 +228,7 @@ def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, tar
 
         facts = ("noise", own.get("batch"), study.clients.records, study.privacy.adjacency, dimension, rounds)
         found = _sought(
-            Kind("HiddenState", {**walk, "steps": steps.local_steps}), facts, target, study.privacy.delta,
+            Kind("HiddenState", {**walk, "steps": training.local_steps}), facts, target, study.privacy.delta,
             event_of, "noise",
         )  # fmt: skip
     except FedprivError as error:

@@ -68,6 +68,11 @@ class Subject:
             raise FedprivError(f"{copy.home.directory}: this node's data allow no answer: {wrong}")
         study, pool = _calibrated(study, pool_of_policy(policy))
         policy.check(study)
+        if study.privacy.hidden is not None:
+            raise FedprivError(
+                f"{study.name}: the node hides its steps, so what its messages should say of a record cannot be worked "
+                "out from beside it: fedpriv audit STUDY tries the same code with canaries"
+            )
         weights = net_of(study, pool).initial()
         policy.events(study, weights.size, 1, masked=masked(copy, study))  # or why this policy takes none
         return Subject(copy, study, pool, weights, drawn(copy, study, weights.size)[0])

@@ -32,7 +32,10 @@ def published_values(account: Account, delta: float, target: float | None = None
         return ptr_published(event.mechanism, rounds=event.rounds, rate=event.sampling, delta=delta)
     if isinstance(event.mechanism, HiddenState):
         every = Tradeoff.gaussian(event.mechanism.mu_of_all_steps(event.adjacency) * sqrt(event.rounds))
-        return {"every local step charged (composition)": {"epsilon": every.epsilon(delta)}} if delta else {}
+        pays = f"hiding pays past K = {round(2 / event.mechanism.gap):,} or so"
+        return (
+            {"every local step charged (composition)": {"epsilon": every.epsilon(delta), "pays": pays}} if delta else {}
+        )
     return lecture_published(event, delta, target) | discrete_published(event, delta)
 
 

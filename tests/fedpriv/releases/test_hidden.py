@@ -15,6 +15,7 @@ from scipy.special import expit, ndtr
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import by_hand, event_as_data, event_of
+from fedpriv.accounting.published.comparisons import published_values
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import HiddenState
 from fedpriv.releases.hidden import HiddenState as Release
@@ -128,46 +129,46 @@ def test_more_rounds_of_hidden_steps_compose_as_gaussians_do() -> None:
     )
 
 
-def density(records: list[tuple[float, int]], *, start: float, rate: float, penalty: float, tau: float,
-            count: int, grid: NDArray[np.float64]) -> NDArray[np.float64]:  # fmt: skip
-    """The exact law of w_K of softmax regression on one input: t along (e₀ − e₁)/√2, cells of a grid."""
-    slope = np.zeros_like(grid)
+def density(
+    batches: list[list[tuple[float, int]]], places: int, *, start: float, rate: float, penalty: float, tau: float,
+    count: int, grid: NDArray[np.float64],
+) -> NDArray[np.float64]:  # fmt: skip
+    """The exact law of w_K of softmax regression on one input: t along (e₀ − e₁)/√2, in cells of a grid."""
     edges = np.concatenate([[-np.inf], (grid[1:] + grid[:-1]) / 2, [np.inf]])
 
-    def moved(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def moved(t: NDArray[np.float64], records: list[tuple[float, int]]) -> NDArray[np.float64]:
         """Where a step from t leads before its noise."""
         slope = np.zeros_like(t)
         for x, label in records:
             way = sqrt(2) * x * (1 if label == 0 else -1)
-            slope -= way * expit(-way * t) / len(records)
-        return t - rate * (slope + penalty * t)
+            slope -= way * expit(-way * t) / places
+        return np.asarray(t - rate * (slope + penalty * t))
 
-    law = np.diff(ndtr((edges - moved(np.array([start]))) / tau))
-    kernel = np.diff(ndtr((edges[None] - moved(grid)[:, None]) / tau), axis=1)
-    for _ in range(count - 1):
-        law = law @ kernel
-    assert slope.sum() == 0
-    return law
+    law = np.diff(ndtr((edges - moved(np.array([start]), batches[0])) / tau))
+    kernels = [np.diff(ndtr((edges[None] - moved(grid, each)[:, None]) / tau), axis=1) for each in batches]
+    for step in range(1, count):
+        law = law @ kernels[step % len(batches)]
+    return np.asarray(law)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_exact_densities_of_small_regressions_stay_below_the_certificate(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    count, many = int(rng.integers(1, 13)), int(rng.integers(1, 5))
+    turns, many, batches = int(rng.integers(1, 5)), int(rng.integers(1, 4)), 1 + seed % 3
     penalty, noise = float(rng.choice([0.05, 0.2, 0.5])), float(rng.choice([0.7, 2.0]))
     rate = float(rng.choice([0.5, 1.0, 1.8])) / (penalty + 0.5)
-    own = steps(count, noise=noise, rate=rate, penalty=penalty)
-    tau = noise * rate * sqrt(2) / many
-    others = [
-        (float(x), int(y)) for x, y in zip(rng.uniform(-1, 1, many - 1), rng.integers(0, 2, many - 1), strict=True)
-    ]
-    start = float(rng.choice([0.0, 2.0, -4.0]))
-    reach = abs(start) + sqrt(2) / penalty * (1 - (1 - own.gap) ** count) + 9 * tau / sqrt(own.gap)
-    grid = np.linspace(-reach, reach, 2001)
+    own = steps(turns * batches, noise=noise, rate=rate, penalty=penalty, batches=batches)
+    tau, start = noise * rate * sqrt(2) / many, float(rng.choice([0.0, 2.0, -4.0]))
+    others = [[(float(rng.uniform(-1, 1)), int(rng.integers(2))) for _ in range(many)] for _ in range(batches)]
+    reach = abs(start) + sqrt(2) / penalty * (1 - (1 - own.gap) ** own.steps) + 9 * tau / sqrt(own.gap)
+    grid, place = np.linspace(-reach, reach, 1601), int(rng.integers(batches))
     p, q = (
-        density([*others, (1.0, label)], start=start, rate=rate, penalty=penalty, tau=tau, count=count, grid=grid)
+        density(
+            [[(1.0, label), *each[1:]] if at == place else each for at, each in enumerate(others)], many,
+            start=start, rate=rate, penalty=penalty, tau=tau, count=own.steps, grid=grid,
+        )
         for label in (0, 1)
-    )
+    )  # fmt: skip
     curve = own.tradeoff("replace")
     for epsilon in (0.1, 0.5, 1.0, 2.0):
         for one, other in ((p, q), (q, p)):
@@ -180,10 +181,16 @@ def test_one_record_that_stays_wrong_comes_as_near_to_the_certificate_as_the_low
     tau, start = 2.0 * sqrt(2), -60.0  # far below: the record of class 0 is wrong all the way
     grid = np.linspace(-90, 20, 4001)
     shared: dict[str, Any] = {"start": start, "rate": 1.0, "penalty": 0.05, "tau": tau, "count": 8, "grid": grid}
-    there, nothing = density([(1.0, 0)], **shared), density([(0.0, 0)], **shared)
+    there, nothing = density([[(1.0, 0)]], 1, **shared), density([[(0.0, 0)]], 1, **shared)
     seen = float(np.maximum(there - np.exp(0.5) * nothing, 0).sum())
     assert own.reached("add-remove")[1].delta(0.5) == approx(own.tradeoff("add-remove").delta(0.5), rel=1e-6)
     assert seen == approx(own.tradeoff("add-remove").delta(0.5), rel=2e-3)  # the grid's width
+
+
+def test_an_account_shows_what_charging_every_step_would_cost_and_where_hiding_pays() -> None:
+    [found] = published_values(Account((by_hand(steps(50), adjacency="replace"),)), 1e-5).values()
+    assert found["epsilon"] == approx(6.572970, abs=1e-6)
+    assert found["pays"] == "hiding pays past K = 20 or so"
 
 
 def test_a_ledger_keeps_an_event_of_hidden_steps_as_it_was() -> None:
@@ -218,6 +225,7 @@ def test_the_noise_of_hidden_steps_is_calibrated_to_the_epsilon_of_all_rounds() 
         ("privacy.release.sampling=0.5", "HiddenState has no sampling: random batches are not covered"),
         ("privacy.release.penalty=0.0", "penalty"),
         ("privacy.release.radius=inf", "radius"),
+        ("privacy.release.radius=1e9", "radius must be at least"),
         ("privacy.trust='secure-aggregation'", "trust 'local'"),
         ("privacy.unit='client'", "HiddenState protects records"),
     ],
