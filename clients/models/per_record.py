@@ -156,9 +156,11 @@ def _of_convolution(layer: nn.Conv2d, seen: Tensor, error: Tensor, weights: Tens
     x = (pad(seen, (beside, beside, above, above)) if above or beside else seen).permute(0, 2, 3, 1)
     windows = x.unfold(1, far * (high - 1) + 1, down).unfold(2, aside * (wide - 1) + 1, along)
     windows = windows[..., ::far, ::aside].permute(0, 1, 2, 4, 5, 3)
-    parts = weights.unflatten(2, (layer.in_channels, -1)).transpose(2, 3)  # as windows: a pixel's channels together
+    parts = weights.view(*weights.shape[:2], layer.in_channels, -1).transpose(
+        2, 3
+    )  # as windows: a pixel's channels together
     for own in (slice(start, start + _FEW) for start in range(0, len(x), _FEW)):
         found = torch.bmm(error[own], windows[own].flatten(3).flatten(1, 2))
-        parts[own] = found.unflatten(2, (-1, layer.in_channels))
+        parts[own] = found.view(*found.shape[:2], -1, layer.in_channels)
     if isinstance(layer, FirstLayer):
         weights.copy_(layer.of_weights(weights))

@@ -19,6 +19,7 @@ from fedpriv.releases._settings import Part, Sampling, check_size, number_of
 from fedpriv.settings import check_fields
 
 Rates = Literal["equal", "by-trimmed"]
+AfterPass = Literal["less", "more"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +30,10 @@ class Ptr:
     What leaves is the sum, and F of the next step, from which all see whether the test passed; the margin stays. The
     test is a coin whose chance rises with the margin, or [P]'s Laplace noise on it, which costs more.
 
-    F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; left to
-    itself it would come to trim the whole batch where most gradients are long, so `most` bounds it. Gradients are
-    ordered by their length before clipping (see `TrimmedGaussian`).
+    F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; with
+    `after_pass = "more"` the other way, as Appendix B.1.3 has it. Left to itself it would come to trim the whole batch
+    where most gradients are long, so `most` bounds it. Gradients are ordered by their length before clipping (see
+    `TrimmedGaussian`).
 
     `rates` is the step after SUM beside the one after TSUM_F, which adds up fewer: as long, or (n − F)/n of it, η_A/η_B
     of Theorem 5.2, n the batch expected. Test and F are seen by all, so it costs nothing. The theorem itself promises
@@ -53,6 +55,9 @@ class Ptr:
     test: How = None
     step: Annotated[Part, "by how much F moves after a test, as F; 0 leaves it"] = 0.02
     most: Annotated[Part, "the largest F it comes to"] = 0.5
+    after_pass: Annotated[AfterPass, "F after a test that passed: less, and more after one that failed; or more"] = (
+        "less"
+    )
     rates: Annotated[Rates, "the step after SUM beside the one after TSUM_F: as long, or (n − F)/n of it"] = "equal"
 
     norm: ClassVar[Bound] = "clip"
@@ -123,4 +128,5 @@ class Ptr:
             return trimmed
         step = max(number_of(self.step, expected), 1)
         most = min(number_of(self.most, expected), int(expected) - 1)
-        return ptr.next_trimmed(max(trimmed, 1), passed, step=step, most=max(most, 1))
+        less = passed == (self.after_pass == "less")
+        return ptr.next_trimmed(max(trimmed, 1), less, step=step, most=max(most, 1))

@@ -75,18 +75,17 @@ def passes_test(ptr: Ptr | GeneralPtr, margin: int, rng: Generator) -> bool:
     return margin + int(rounded_real(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
 
 
-def next_trimmed(trimmed: int, passed: bool, *, step: int, most: int) -> int:
-    """PTR's F, the gradients to trim, of the next round, from the test alone: more after SUM, less after TSUM_F.
+def next_trimmed(trimmed: int, less: bool, *, step: int, most: int) -> int:
+    """PTR's F, the gradients to trim, of the next round, from the test alone: `less` where the test says so, or more.
 
-    It stays between 1 and `most`.
+    It stays between 1 and `most`. By [P] Algorithm 2 and Remark 5.3 a test that passed says less; its Appendix B.1.3
+    says the opposite: trim more the fewer long records there are.
 
-    [P] Algorithm 2 and Remark 5.3. Its Appendix B.1.3 says the opposite: trim more the fewer long records there are.
-
-    >>> next_trimmed(64, passed=True, step=5, most=255), next_trimmed(64, passed=False, step=5, most=255)
+    >>> next_trimmed(64, less=True, step=5, most=255), next_trimmed(64, less=False, step=5, most=255)
     (59, 69)
     """
     whole(trimmed=trimmed, step=step, most=most)
-    return int(np.clip(trimmed - step if passed else trimmed + step, 1, most))
+    return int(np.clip(trimmed - step if less else trimmed + step, 1, most))
 
 
 def step_ratio(trimmed: int, batch: int) -> float:

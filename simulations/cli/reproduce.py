@@ -35,6 +35,7 @@ examples:
   fedpriv reproduce fdp-claims
   fedpriv reproduce lecture-figure --budget 10
   fedpriv reproduce ptr-table-1 --budget 10
+  fedpriv reproduce ptr-table-1 --seeds 1          in as many steps as are meant; later with more seeds
   fedpriv reproduce prime-figure-1 --budget 10
   fedpriv reproduce stobatch-figure-2 --budget 15
 """
@@ -48,12 +49,17 @@ OPTIONS = (
         "refuse what would take longer", type=as_real,
     ),
     option(
-        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, or the "
-        "word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits; of lecture- digits)",
+        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, CIFAR-10's "
+        "files for ptr-table-1-cifar, or the word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else "
+        "digits; of lecture- digits)",
     ),
     option(
         "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
         "are done stay", type=as_whole,
+    ),
+    option(
+        "--seeds", "N", "a table: its first N seeds alone (default: all); the same command with more goes on",
+        type=as_whole,
     ),
     option("--out", "DIR", "where the files go (default runs/NAME)"),
 )  # fmt: skip
@@ -78,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.images is not None and options.name not in FIGURES:
         raise FedprivError(f"--images: {options.name} attacks none")
+    if options.seeds is not None and options.name not in TABLES:
+        raise FedprivError(f"--seeds: {options.name} is no table")
     if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES, lecture.NAME]):
         hint = nearest_hint(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
@@ -85,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         raise FedprivError(f"--data: {options.name} trains on nothing")
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
     if options.name in TABLES:
-        return _train(options.name, out, options.budget, options.data)
+        return _train(options.name, out, options.budget, options.data, options.seeds)
     if options.name == lecture.NAME:
         return _compare(out, options.budget, options.data)
     if options.name in FIGURES:
@@ -117,14 +125,14 @@ def _verdict(claims: Sequence[Check]) -> int:
     return 1 if failed else 0
 
 
-def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+def _train(name: str, out: Path, minutes: float | None, data: str | None, seeds: int | None) -> int:
     """Reproduce a table of [P] by as many trainings as fit in `minutes`: write and print it; 1 where a cell failed."""
     from simulations.reproduce.ptr.tables_found import Found
     from simulations.reproduce.ptr.tables_page import csv_of, table_of, tables_page, tables_picture
     from simulations.reproduce.ptr.tables_run import worked_tables
     from simulations.reproduce.ptr.tables_words import finding_words, standing_words
 
-    worked_tables(name, out, minutes, data)
+    worked_tables(name, out, minutes, data, seeds)
     found = Found.of(out)
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
@@ -142,7 +150,7 @@ def _compare(out: Path, minutes: float | None, data: str | None) -> int:
     from simulations.reproduce.lecture.methods import lecture_studies
     from simulations.reproduce.ptr.tables_run import worked_tables
 
-    worked_tables(lecture.NAME, out, minutes, data, lecture_studies)
+    worked_tables(lecture.NAME, out, minutes, data, made=lecture_studies)
     found = Found.of(out)
     if not found.sweep.done:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")

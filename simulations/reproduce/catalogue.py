@@ -53,6 +53,12 @@ CATALOGUE = {
     "ptr-figure-3": Reproduction(
         "[P] Figure 3: privacy of sampled ones over rounds", ptr_sampled.figure_3, ptr_sampled.NOTE_3
     ),
+    "ptr-figure-4": Reproduction(
+        "[P] Figure 4: privacy of one propose-test-release, τ varied", ptr_release.figure_4, ptr_release.NOTE
+    ),
+    "ptr-figure-5": Reproduction(
+        "[P] Figure 5: privacy of sampled ones over rounds, τ varied", ptr_sampled.figure_5, ptr_sampled.NOTE_5
+    ),
     "prime-figure-1": Reproduction(
         "[M] Figure 1: private means under corruption, by dimension and by ε",
         prime_figures.figure_1,

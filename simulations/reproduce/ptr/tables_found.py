@@ -16,8 +16,8 @@ from fedpriv import records
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from simulations.report.sweep.cells import Cell, Sweep, read_sweep
-from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, RELEASE
-from simulations.reproduce.ptr.tables_published import PTR
+from simulations.reproduce.ptr._tables import CORRUPTION, RELEASE
+from simulations.reproduce.ptr.tables_published import TABLES, PaperTable
 
 CONFIDENCE = 0.975  # on either side: a difference is told from none at 95%
 
@@ -72,6 +72,11 @@ class Found:
         error = sqrt(sum(accuracy * (1 - accuracy) for accuracy in (a[seed], b[seed])) / self.held_out)
         return Difference(each[0], error, 1)
 
+    @property
+    def table(self) -> PaperTable:
+        """The table of [P] whose cells these are."""
+        return TABLES[self.sweep.name]
+
     @cached_property
     def study(self) -> Study:
         """The study of one done cell of the table: what is asked of it, all cells share."""
@@ -94,28 +99,37 @@ class Found:
 
     def noise(self, epsilon: float, release: str) -> float | None:
         """The noise σ of a release as calibrated to ε, from a done cell's records; None where no cell is done."""
-        for cell in self.sweep.done:
-            if (cell.place[EPSILON], cell.place[RELEASE]) == (str(epsilon), release):
-                return float(self._header(cell)["private_sum"]["noise"])
-        return None
+        cell = next((cell for cell in self.sweep.done if self._stands(cell, epsilon, release)), None)
+        return None if cell is None else float(self._header(cell)["private_sum"]["noise"])
 
-    def passed(self, row: str, epsilon: float) -> float | None:
-        """The share of TSGD+PTR's steps in a place whose test passed: after those F falls; None if none is done.
+    def steps(self, epsilon: float, release: str) -> int | None:
+        """How many steps a done cell of a release at ε took, by its records; None where no cell is done."""
+        cell = next((cell for cell in self.sweep.done if self._stands(cell, epsilon, release)), None)
+        return None if cell is None else len(records.read_records(self._place(cell) / "records.jsonl").rounds)
 
-        The first F is the study's, of which the first record says what became. F cannot stay where it was but at 1.
+    def passed(self, row: str, epsilon: float, release: str) -> float | None:
+        """The share of steps in a place whose test passed, read from how F moved; None if none is done.
+
+        The first F is the study's, of which the first record says what became. F that stays is at its cap, or at 1.
         """
         shares = []
-        for place in (self._place(cell) for cell in self._at(row, epsilon, PTR) if cell.state == "done"):
+        for place in (self._place(cell) for cell in self._at(row, epsilon, release) if cell.state == "done"):
             lines = records.read_records(place / "records.jsonl").rounds
             study = study_file.read_study(str(place / "study.toml"))
+            assert study.privacy.release is not None
+            more = study.privacy.release.settings.get("after_pass") == "more"
             trimmed = [*study.first_settings, *(float(line["adapted"]["trimmed"]) for line in lines)]
-            shares.append(fmean(after < before or after == 1 for before, after in pairwise(trimmed)))
+            up = [after > before or after == before > 1 for before, after in pairwise(trimmed)]
+            shares.append(fmean(each == more for each in up))
         return fmean(shares) if shares else None
+
+    def _stands(self, cell: Cell, epsilon: float, release: str) -> bool:
+        """Whether a cell of the table is of an ε and a release, whatever its row and seed."""
+        return (cell.place[self.table.axis], cell.place[RELEASE]) == (str(epsilon), release)
 
     def _at(self, row: str, epsilon: float, release: str) -> list[Cell]:
         """The cells of the table, one a seed, at a row, an ε and a release."""
-        place = {CORRUPTION: row, EPSILON: str(epsilon), RELEASE: release}
-        return [cell for cell in self.sweep.cells if cell.place == place]
+        return [c for c in self.sweep.cells if c.place[CORRUPTION] == row and self._stands(c, epsilon, release)]
 
     def _header(self, cell: Cell) -> records.Line:
         """The header of a cell's records.jsonl: what its run was."""

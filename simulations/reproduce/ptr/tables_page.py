@@ -11,23 +11,22 @@ from matplotlib.figure import Figure
 from simulations.figures import markdown
 from simulations.figures.curves import COLOURS
 from simulations.figures.style import CARD, MUTED, house_style
-from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
+from simulations.reproduce.ptr._tables import CORRUPTION, MEANING, RELEASE, data_of, scaled_down
 from simulations.reproduce.ptr.tables_found import Found, mean_of
-from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
 from simulations.reproduce.ptr.tables_words import finding_words, signed_points, standing_words, why_words
 
-MARKS = dict(zip(RELEASES, "sDo", strict=True))
+MARKS = "sDo^vPX"
 
 
 def tables_page(found: Found) -> str:
     """The page of a reproduced table of [P], in Markdown: the table, what it shows, why, and what was run."""
-    name, table = found.sweep.name, TABLES[found.sweep.name]
+    name, table = found.sweep.name, found.table
     return "\n\n".join([
         f"# {name}: {table.about}",
         f"On {data_of(found.study)}, {date.today():%-d %B %Y}. Accuracy in percent on {found.held_out:,} records held "
-        f"out, mean ± standard deviation over seeds; in brackets what [P] has on {table.on}. Differences are paired by "
-        "seed, with their standard error over seeds, and told from none at 95% (Student's t). Every ε is certified by "
-        "the exact accountant at δ = 10⁻⁵, for one record there or not.",
+        f"out, mean ± standard deviation over seeds; in brackets what [P] has on {table.on}, by the Laplace "
+        "test. Differences are paired by seed, with their standard error over seeds, and told from none at 95% "
+        "(Student's t). Every ε is certified by the exact accountant at δ = 10⁻⁵, for one record there or not.",
         f"![{name}]({name}.png)",
         markdown.markdown_table(*table_of(found)),
         "## What it shows", markdown.markdown_bullets(finding_words(found)),
@@ -42,17 +41,19 @@ def tables_page(found: Found) -> str:
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     """A table of [P] reproduced: its head, and rows of accuracies with the paper's, and of differences from PTR."""
-    head = ["corrupted", "ε", *RELEASES, f"PTR − {GAUSSIAN}", f"PTR − {DPSGD}"]
-    rows = []
-    for (row, epsilon), paper in TABLES[found.sweep.name].published.items():
+    table, rows = found.table, []
+    head = ["corrupted", "ε", *table.releases]
+    head += [f"{tested.removeprefix('TSGD+')} − {other}" for tested, other in table.pairs]
+    for row, epsilon in table.published:
         cells = []
-        for release, theirs in zip(RELEASES, paper, strict=True):
+        for release in table.releases:
+            theirs = table.paper(row, epsilon, release)
             accuracies, words = list(found.accuracies(row, epsilon, release).values()), "–"
             if accuracies:
                 mean, deviation = mean_of(accuracies)
                 words = f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
             cells.append(words if theirs is None else f"{words} [{theirs:.1f}]")
-        gaps = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
+        gaps = [found.difference(row, epsilon, tested, other) for tested, other in table.pairs]
         ahead = ["–" if gap is None else f"{signed_points(gap.mean)} ({100 * gap.error:.1f})" for gap in gaps]
         rows.append([row, f"{epsilon:g}", *cells, *ahead])
     return head, rows
@@ -63,41 +64,40 @@ def csv_of(found: Found) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["corruption", "epsilon", "release", "seed", "accuracy", "epsilon_lower", "epsilon_upper", "noise",
-                     "published"])  # fmt: skip
-    published = TABLES[found.sweep.name].published
+                     "steps", "published"])  # fmt: skip
     for cell in found.sweep.done:
-        row, epsilon, release = cell.place[CORRUPTION], float(cell.place[EPSILON]), cell.place[RELEASE]
-        paper = published[row, epsilon][RELEASES.index(release)]
+        row, epsilon, release = cell.place[CORRUPTION], float(cell.place[found.table.axis]), cell.place[RELEASE]
+        paper = found.table.paper(row, epsilon, release)
         ran = cell.ran
         assert ran is not None
+        theirs = "" if paper is None else round(paper / 100, 4)
         writer.writerow([row, epsilon, release, cell.seed, ran.accuracy, ran.lower, ran.upper,
-                         found.noise(epsilon, release), "" if paper is None else round(paper / 100, 4)])  # fmt: skip
+                         found.noise(epsilon, release), found.steps(epsilon, release), theirs])  # fmt: skip
     return text.getvalue()
 
 
 def tables_picture(found: Found) -> bytes:
     """A reproduced table of [P] as a PNG: accuracy by corruption, a panel an ε; hollow marks are the paper's."""
-    table, content = TABLES[found.sweep.name], io.BytesIO()
+    table, content = found.table, io.BytesIO()
     with house_style():
         wide, high = 4.4 * len(table.epsilons) + 0.6, 0.42 * len(table.rows) + 1.4
         figure = Figure(figsize=(wide, high), layout="constrained")
         panels = figure.subplots(1, len(table.epsilons), sharex=True, sharey=True, squeeze=False)[0]
         for axes, epsilon in zip(panels, table.epsilons, strict=True):
-            for number, (release, colour) in enumerate(zip(RELEASES, COLOURS, strict=False)):
-                shift = 0.2 * (number - 1)
+            for number, (release, mark) in enumerate(zip(table.releases, MARKS, strict=False)):
+                colour = COLOURS[number % len(COLOURS)]
+                shift = 0.6 * (number / (len(table.releases) - 1) - 0.5)
                 spots = [
                     (place + shift, *mean_of(list(values)))
                     for place, row in enumerate(table.rows)
                     if (values := found.accuracies(row, epsilon, release).values())
                 ]
                 x, bars = ([100 * (spot[part] or 0.0) for spot in spots] for part in (1, 2))
-                axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=MARKS[release], color=colour, ms=5,
+                axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=mark, color=colour, ms=5,
                               lw=1.2, label=release)  # fmt: skip
-                theirs = [
-                    (table.published[row, epsilon][number], place + shift) for place, row in enumerate(table.rows)
-                ]
+                theirs = [(table.paper(row, epsilon, release), place + shift) for place, row in enumerate(table.rows)]
                 known = [(value, place) for value, place in theirs if value is not None]
-                axes.plot([value for value, _ in known], [place for _, place in known], MARKS[release], mfc="none",
+                axes.plot([value for value, _ in known], [place for _, place in known], mark, mfc="none",
                           mec=colour, ms=5, alpha=0.6)  # fmt: skip
             axes.plot([], [], "o", mfc="none", mec=MUTED, ms=5, label=f"hollow: [P], on {table.on}")
             axes.set(title=f"ε = {epsilon:g}", xlabel=f"accuracy, %, on {data_of(found.study)}")
@@ -106,6 +106,6 @@ def tables_picture(found: Found) -> bytes:
             axes.grid(axis="x")
             axes.grid(axis="y", visible=False)
         handles, words = (each[1:] + each[:1] for each in panels[0].get_legend_handles_labels())  # the paper's last
-        figure.legend(handles, words, loc="outside lower center", ncols=len(words), frameon=False, fontsize=8.5)
+        figure.legend(handles, words, loc="outside lower center", ncols=min(len(words), 5), frameon=False, fontsize=8.5)
         figure.savefig(content, format="png", facecolor=CARD, dpi=170)
     return content.getvalue()

@@ -14,10 +14,12 @@ from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from server.progress.words import duration_words
 from simulations.flower.surroundings import usable_cores
+from simulations.reproduce.ptr._cifar import cifar_arrays
 from simulations.reproduce.ptr._tables import DIGITS, studies
+from simulations.reproduce.ptr.tables_published import TABLES
 from simulations.sweep.crew import Crew
 from simulations.sweep.directory import STUDY, check_data, is_finished, opened_sweep, place_of
-from simulations.sweep.grid import Cell, Grid, grid_of
+from simulations.sweep.grid import Cell, grid_of
 from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.stop import Stop
 from simulations.sweep.sweeping import resolved_cells
@@ -26,14 +28,17 @@ REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 
 
 def worked_tables(
-    name: str,  # of TABLES
+    name: str,  # of TABLES, or of what is made instead
     out: Path,
     minutes: float | None,  # all that it may take; None: as long as it takes
-    data: str | None = None,  # as for `studies`
+    data: str | None = None,  # as for `studies`; for CIFAR-10's table a directory in any of its forms
+    seeds: int | None = None,  # the first so many alone; None: all
     made: Callable[[str, float | None, int, str | None], Table] = studies,  # its study with a [sweep]
 ) -> None:
     """Train as many cells of a table of [P] as the minutes allow, in a sweep's directory begun or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
+    if name in TABLES and TABLES[name].colour:
+        data = cifar_arrays(data, out)
     if not (out / STUDY).is_file():
         grid = grid_of(toml_text(made(name, minutes, usable_cores(), data)))
     else:  # it was begun, whatever the budget then was
@@ -48,16 +53,17 @@ def worked_tables(
             grid = resolved_cells(grid, True, stop)
             check_data(out, grid.cells)
             with opened_sweep(out, grid):
-                missing = [cell for cell in grid.cells if not is_finished(place_of(out, cell))]
+                some = [cell for cell in grid.cells if cell.study.run.seed in grid.seeds[:seeds]]
+                missing = [cell for cell in some if not is_finished(place_of(out, cell))]
                 if missing:
-                    _work(grid, missing, out, until, stop)
+                    _work(some, missing, out, until, stop)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on") from None
 
 
-def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
-    """Train a table's missing cells side by side, seed after seed, until all are done or the time is up."""
-    total, seeds = len(grid.cells), len(grid.seeds)
+def _work(asked: list[Cell], missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
+    """Train those of a table's cells that are missing side by side, seed after seed, until done or the time is up."""
+    total, seeds = len(asked), len({cell.study.run.seed for cell in asked})
     begun, busy, ended = monotonic(), 0.0, 0
     crew, line = Crew(None, None), LiveLine(quiet=False)
     try:

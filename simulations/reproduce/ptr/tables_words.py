@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import sqrt
 
 from server.progress.words import ranges_words
 from simulations.reproduce.ptr._tables import BOUND
 from simulations.reproduce.ptr.tables_found import Difference, Found
-from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PTR, TABLES, PaperTable
+from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PTR, PaperTable
 
 Spot = tuple[str, float]  # row and ε
 
 
 def finding_words(found: Found) -> list[str]:
-    """Sentences on whether TSGD+PTR beats the other two releases in a table, and what [P] says."""
-    table = TABLES[found.sweep.name]
+    """Sentences on whether TSGD+PTR beats the other releases in a table, by each test, and what [P] says."""
+    table = found.table
     struck = [spot for spot in table.published if spot[0].startswith(("label", "gradient", "targeted"))]
     others = [spot for spot in table.published if spot not in struck]
     gains = [ptr - plain for _, plain, ptr in table.published.values() if plain is not None]
     paper = f"[P]: in {sum(gain > 0 for gain in gains)} of {len(gains)}"
-    said = [
-        _beats(found, struck, GAUSSIAN, "labels or gradients corrupted", "[P]: in all of them"),
-        _beats(found, others, GAUSSIAN, "features or nothing corrupted", "[P]: in all of them"),
-        _beats(
-            found, list(table.published), DPSGD, "all rows", paper if gains else "[P] has DPSGD in its Table 4 only"
-        ),
-    ]
+    said = []
+    for one, other in table.pairs:
+        if other == GAUSSIAN:
+            said.append(_beats(found, struck, (one, other), "labels or gradients corrupted", "[P]: in all of them"))
+            said.append(_beats(found, others, (one, other), "features or nothing corrupted", "[P]: in all of them"))
+        else:
+            theirs = paper if gains else "[P] has DPSGD in its Table 4 only"
+            said.append(_beats(found, list(table.published), (one, other), "all rows", theirs))
     return [words for words in said if words]
 
 
-def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) -> str:
+def _beats(found: Found, spots: list[Spot], pair: tuple[str, str], where: str, paper: str) -> str:
     """A sentence on TSGD+PTR against another release in some places of the table; "" if none of them ran.
 
-    `where` says which they are, `paper` what [P] has.
+    `where` says which they are, `paper` what [P] has of its own test.
     """
-    all_of_them = {spot: found.difference(*spot, PTR, other) for spot in spots}
+    one, other = pair
+    all_of_them = {spot: found.difference(*spot, one, other) for spot in spots}
     known = {spot: difference for spot, difference in all_of_them.items() if difference is not None}
     if not known:
         return ""
     above, level, below = ([spot for spot, each in known.items() if each.verdict == sign] for sign in (1, 0, -1))
     mean = sum(each.mean for each in known.values()) / len(known)
-    words = f"{PTR} beats {other} in {len(above)} of {len(known)} places ({where})"
+    words = f"{one} beats {other} in {len(above)} of {len(known)} places ({where})"
     if above:
         words += f", by {_points(known, above)}"
     if level:
         words += f"; not told apart from it in {len(level)}{_places(level)}"
     if below:
         words += f"; below it in {len(below)}, by {_points(known, below)}{_places(below)}"
-    return f"{words}. On average {signed_points(mean)} points. {paper}."
+    theirs = f" {paper}." if one == PTR else ""
+    return f"{words}. On average {signed_points(mean)} points.{theirs}"
 
 
 def signed_points(share: float) -> str:
@@ -72,10 +76,10 @@ def _places(spots: list[Spot]) -> str:
 
 def why_words(found: Found) -> list[str]:
     """Sentences on why a table is as it is: noise at equal ε, how often tests passed, what corruption is left."""
-    release, study, table = found.study.privacy.release, found.study, TABLES[found.sweep.name]
+    release, study, table = found.study.privacy.release, found.study, found.table
     assert release is not None
     struck = 0.2 * float(release.settings["sampling"]) * study.clients.records
-    plain = [found.noise(epsilon, DPSGD) for epsilon in table.epsilons]
+    plain = [found.noise(epsilon, table.releases[0]) for epsilon in table.epsilons]
     least = min((each for each in plain if each is not None), default=None)
     noise = "" if least is None else f", beside privacy's noise of length {least * sqrt(found.dimension):.0f} R or more"
     random = any(row.startswith("gradient 0") for row in table.rows)
@@ -84,31 +88,36 @@ def why_words(found: Found) -> list[str]:
         f"{DPSGD} spends nothing on tests or trimming, and clips: at ratio .2 the {struck:.0f} corrupted gradients of "
         f"a batch have norm at most R each{length}."
     )
-    return [*_of_noise(found, table), *_of_passes(found, table), *_of_trimming(found, table), clipped]
+    lost = _of_trimming(found, table) if GAUSSIAN in table.releases else []
+    return [*_of_noise(found, table), *_of_passes(found, table), *lost, clipped]
 
 
 def _of_noise(found: Found, table: PaperTable) -> list[str]:
-    """Sentences on the noise that each release of a table has at equal ε and as many steps."""
-    noises = []
+    """Sentences on the noise that each release of a table has at an ε, and on steps where they are not alike."""
+    said = []
     for epsilon in table.epsilons:
-        plain, tested = found.noise(epsilon, DPSGD), found.noise(epsilon, PTR)
-        if plain is not None and tested is not None:
-            noises.append(
-                f"At ε = {epsilon:g} the noise on a sum is {plain:.3f} R for {DPSGD} and {GAUSSIAN} alike; for {PTR}, "
-                f"whose test costs something as well, {tested:.3f} R after a test that failed and "
-                f"{BOUND * tested:.3f} R after one that passed (τ/R = {BOUND:g})."
+        each = {release: found.noise(epsilon, release) for release in table.releases}
+        words = [f"{noise:.3f} R for {release}" for release, noise in each.items() if noise is not None]
+        if words:
+            said.append(
+                f"At ε = {epsilon:g} the noise on a sum is {', '.join(words)}; after a test that passed it is "
+                f"{BOUND if not table.colour else 2 / 3:.3g} of that (τ/R)."
             )
-    return noises
+        steps = {release: found.steps(epsilon, release) for release in table.releases}
+        if len({many for many in steps.values() if many is not None}) > 1:
+            took = ", ".join(f"{many:,} of {release}" for release, many in steps.items() if many is not None)
+            said.append(f"Steps until ε = {epsilon:g} was spent: {took}. Whoever takes more has trained for longer.")
+    return said
 
 
 def _of_passes(found: Found, table: PaperTable) -> list[str]:
-    """Sentences on how often TSGD+PTR's test passed in the rows of a table, for each ε."""
+    """Sentences on how often each of TSGD+PTR's tests passed in the rows of a table, for each ε."""
     passes = []
-    for epsilon in table.epsilons:
-        shares = {row: found.passed(row, epsilon) for row in table.rows}
+    for tested, epsilon in product(table.tested, table.epsilons):
+        shares = {row: found.passed(row, epsilon, tested) for row in table.rows}
         each = ", ".join(f"{row} {100 * share:.0f}%" for row, share in shares.items() if share is not None)
         if each:
-            passes.append(f"Steps in which the test passed, at ε = {epsilon:g}: {each}.")
+            passes.append(f"Steps in which the test of {tested} passed, at ε = {epsilon:g}: {each}.")
     if passes:
         passes.append(
             f"In all the others nothing is trimmed, and {PTR} is {DPSGD} with the larger noise: where its test "
@@ -125,14 +134,16 @@ def _of_trimming(found: Found, table: PaperTable) -> list[str]:
         f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(costs)} against "
         f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
     ] * bool(costs)
-    places = []
-    for row, epsilon in table.published:
-        difference = found.difference(row, epsilon, PTR, GAUSSIAN)
-        lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon)
-        if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
-            apart = f"{DPSGD} is {signed_points(lost.mean)} points from {GAUSSIAN}"
-            places.append(f"{row} at ε = {epsilon:g} ({apart}, the test passed in {100 * share:.0f}% of steps)")
-    return [*said, f"Where {PTR} does not beat {GAUSSIAN}: {'; '.join(places)}."] if places else said
+    for tested in table.tested:
+        places = []
+        for row, epsilon in table.published:
+            difference = found.difference(row, epsilon, tested, GAUSSIAN)
+            lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon, tested)
+            if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
+                apart = f"{DPSGD} is {signed_points(lost.mean)} points from {GAUSSIAN}"
+                places.append(f"{row} at ε = {epsilon:g} ({apart}, the test passed in {100 * share:.0f}% of steps)")
+        said += [f"Where {tested} does not beat {GAUSSIAN}: {'; '.join(places)}."] * bool(places)
+    return said
 
 
 def standing_words(found: Found) -> str:
@@ -141,8 +152,8 @@ def standing_words(found: Found) -> str:
     words = f"{len(done):,} of {len(cells):,} cells, seeds {ranges_words(sorted({cell.seed for cell in done}))}"
     without = [
         f"{row}, ε = {epsilon:g}, {release}"
-        for row, epsilon in TABLES[found.sweep.name].published
-        for release in (GAUSSIAN, DPSGD, PTR)
+        for row, epsilon in found.table.published
+        for release in found.table.releases
         if not found.accuracies(row, epsilon, release)
     ]
     if without:

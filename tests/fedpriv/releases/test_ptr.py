@@ -221,6 +221,13 @@ def test_f_follows_the_released_test_as_algorithm_2_has_it():
     assert next_trimmed(254, False, step=5, most=255) == 255
 
 
+def test_f_goes_the_other_way_where_a_release_follows_appendix_b_1_3():
+    settings = {"clip": 1.0, "bound": 0.5, "noise": 1.0, "test_noise": 1.0, "failure": 1e-8, "sampling": 0.5}
+    one, other = (private_sums.Ptr(**settings, trimmed=64, **more) for more in ({}, {"after_pass": "more"}))
+    assert (one.next_trimmed(64, True, 256), one.next_trimmed(64, False, 256)) == (59, 69)
+    assert (other.next_trimmed(64, True, 256), other.next_trimmed(64, False, 256)) == (69, 59)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("margin", [6, 7])
 def test_an_attack_on_the_release_that_trains_comes_near_the_certified_curve_and_never_past_it(margin):

@@ -35,6 +35,14 @@ DIFFER = {  # the claims that do not hold, each with its reason
         "4.4 holds, σ = 1.1",
     ],
     "ptr-figure-3": [f"4.4 is below the black box, σ = {noise}" for noise in (10, 40)],
+    "ptr-figure-4": [
+        "4.2 is below 4.3 at δ₀ = 1e-10, τ = 2/3",
+        "4.3 is the same for all δ₀ ≤ 1e-8, τ = 1/3",
+        "4.2 is below 4.3 at δ₀ = 1e-10, τ = 1/3",
+        "4.3 is the same for all δ₀ ≤ 1e-8, τ = .1",
+        "4.3 is below 4.2 at δ₀ = .9999 δ, τ = .1",
+    ],
+    "ptr-figure-5": [f"4.4 is below the black box, σ = {noise}" for noise in (10, 20, 40)],
 }
 
 
