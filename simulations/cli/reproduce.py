@@ -49,9 +49,9 @@ OPTIONS = (
         "refuse what would take longer", type=as_real,
     ),
     option(
-        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, CIFAR-10's "
-        "files for ptr-table-1-cifar, or the word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else "
-        "digits; of lecture- digits)",
+        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, for "
+        "ptr-table-1-cifar CIFAR-10's files, or the word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, "
+        "else digits; of lecture- digits)",
     ),
     option(
         "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
