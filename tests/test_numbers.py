@@ -41,7 +41,7 @@ from simulations.runs.direct import Here
 
 GIVEN: dict[str, Any] = {
     "clip": 2.0, "peak": 1.0, "scale": 4.0, "trials": 4, "noise": 1.0, "spread": 3.0, "levels": 4, "epsilon": 1.0,
-    "delta": 1e-5, "sampling": 0.25, "trimmed": 3, "bound": 1.0, "test_noise": 2.0, "failure": 1e-6, "count_noise": 5.0,
+    "delta": 1e-5, "sampling": 0.25, "trimmed": 12, "bound": 1.0, "failure": 1e-6, "count_noise": 5.0,
     "dropped": 2, "byzantine": 1, "number": 3, "rate": 1.0, "size": 2, "radius": 1.0, "share": 1.0, "path": "somewhere",
     "deviation": 2.0, "source": 1, "target": 2, "alpha": 2.0, "each": 2, "exponent": 1.0, "name": "a/set",
     "variance": 1.0, "grid": 1.0, "bins": 3, "batch": 4, "probability": 1.0, "kept": 2, "root": 8, "radii": 1.0,
@@ -89,6 +89,8 @@ def settings(family: str, kind: str) -> dict[str, Any]:
     more: dict[str, Any] = {"network": {"kind": "Logistic"}, "path": "torch.nn:Flatten"} if family == "model" else {}
     if kind == "Table":
         more = {"levels": [-1.0, 1.0], "chances": [[0.75, 0.25], [0.25, 0.75]]}
+    if (family, kind) == ("mechanism", "Ptr"):  # one of two of them is needed
+        needed |= {"trimmed"}
     own |= {name: (GIVEN | more)[name] for name in needed if name in GIVEN | more}
     return {name: value for name, value in own.items() if value is not None}
 

@@ -48,7 +48,7 @@ class Ptr:
     sure: Annotated[
         int | None,
         whole,
-        "the margin in records at which a coin passes but for δ₀, whatever F comes to; trimmed if None",
+        "the margin in records at which a coin passes but for δ₀, whatever F comes to; trimmed if not given",
     ] = None
     test: How = None
     step: Annotated[Part, "by how much F moves after a test, as F; 0 leaves it"] = 0.02

@@ -8,7 +8,7 @@ is left out has the defaults below, and the resolved study says what they were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, s
 from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
-from fedpriv.releases import SUMS, first_settings, settled_sum
+from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
 from fedpriv.studies._settling import table_of
 from fedpriv.studies.asked import Evaluation
@@ -81,9 +81,7 @@ class Study:
 
     def _settle_release(self) -> None:
         """Refuse training settings that do not go with the study's release, and write out what it takes in records."""
-        if self._sum is not None and (own := self.privacy.release) is not None:
-            release = own.with_settings(settled_sum(own.kind, own.settings, self.clients.records))
-            object.__setattr__(self, "privacy", replace(self.privacy, release=release))
+        object.__setattr__(self, "privacy", self.privacy.in_records(self.clients.records))
         kept, why = self.privacy.kept, "a release draws its own batch: privacy.release.sampling"
         if self.privacy.release is not None and self.training.batch:
             why = why if kept is None else f"{type(kept).__name__} has fixed batches: privacy.release.batch"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal, assert_never
 
@@ -22,7 +22,7 @@ from fedpriv.errors import (
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.registry import Kind
-from fedpriv.releases import SUMS, PrivateSum
+from fedpriv.releases import SUMS, PrivateSum, settled_sum
 from fedpriv.releases.kept import KEPT, Kept
 from fedpriv.studies._settling import settle_table
 from fedpriv.studies.kinds import CARRIERS, RELEASES
@@ -138,6 +138,13 @@ class Privacy:
     def promises(self) -> bool:
         """Whether a study promises its clients or their records any ε."""
         return self.release is not None or not self.is_plain or curated(self.trust)
+
+    def in_records(self, records: int) -> Privacy:
+        """This table in a study whose clients have so many records: what its release needs in numbers is written so."""
+        if self.release is None or self.release.kind not in SUMS:
+            return self
+        settings = settled_sum(self.release.kind, self.release.settings, records)
+        return replace(self, release=self.release.with_settings(settings))
 
     @property
     def private_sum(self) -> PrivateSum | None:

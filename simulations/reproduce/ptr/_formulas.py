@@ -18,6 +18,7 @@ Points = tuple[Vector, Vector]  # losses ln(Q/P), and the logarithms of their ch
 
 def delta(ptr: Ptr, epsilon: float) -> float:
     """δ(ε) of one propose-test-release, the larger of both worst pairs', integrated: checks figure 1's certificate."""
+    assert ptr.test_noise is not None  # [P]'s test
     loss, chance = _laplace(ptr.test_noise)
     passes = float(np.sum(np.exp(chance + loss) * _normal_delta(1 / ptr.noise, epsilon - loss)))
     fails = [float(_normal_delta(1 / noise, np.array([epsilon]))[0]) for noise in (ptr.noise, ptr.noise * ptr.bound)]
@@ -30,6 +31,7 @@ def divergence(ptr: Ptr, rate: float, alpha: float) -> float:
     D_α(M‖P) and D_α(P‖M) for M = (1 − q)P + qQ are ln E_P[(1 − q + q·e^loss)^power]/(α − 1), power α and 1 − α. A
     sample is of either kind, and these moments are jointly convex: no neighbours have more than the larger.
     """
+    assert ptr.test_noise is not None  # [P]'s test
     log_moments = []
     for power in (alpha, 1 - alpha):
         test, summed = _laplace(ptr.test_noise), _normal(1 / ptr.noise, power)

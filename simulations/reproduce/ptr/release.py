@@ -71,5 +71,6 @@ def figure_1() -> Figure:
 
 def _direct(ptr: Ptr, gaussian: Callable[[Ptr, float], float]) -> float:
     """ε of a release by [P] Theorem 4.2 at δ in all, of which the test's failure takes δ₀; nan where δ₀ ≥ δ."""
+    assert ptr.test_noise is not None  # [P]'s test
     left = DELTA - ptr.failure
     return 1 / ptr.test_noise + float(gaussian(ptr, left)) if left > 0 else nan

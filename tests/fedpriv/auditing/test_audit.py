@@ -282,6 +282,7 @@ RECORDS = {
     "TrimmedGaussian": RELEASE.format(kind="TrimmedGaussian", settings=", trimmed = 0.25"),
     "AdaptiveDpSgd": RELEASE.format(kind="AdaptiveDpSgd", settings=", count_noise = 20.0"),
     "Ptr": RELEASE.format(kind="Ptr", settings=", bound = 0.5, test_noise = 1.0, failure = 1e-4, trimmed = 0.25"),
+    "Ptr by a coin": RELEASE.format(kind="Ptr", settings=", bound = 0.5, failure = 1e-4, trimmed = 0.25"),
 }
 CENTRAL = """
 [privacy]

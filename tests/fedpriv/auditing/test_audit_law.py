@@ -298,6 +298,7 @@ RELEASES = {
     "TrimmedGaussian": {"clip": 1.0, "noise": 1.0, "sampling": 1.0, "trimmed": 4},
     "AdaptiveDpSgd": {"clip": 1.0, "noise": 1.0, "sampling": 1.0, "count_noise": 5.0},
     "Ptr": {"clip": 1.0, "noise": 1.0, "sampling": 1.0, "bound": 0.5, "test_noise": 0.2, "failure": 0.05, "trimmed": 6},
+    "Ptr, a coin": {"clip": 1.0, "noise": 1.0, "sampling": 1.0, "bound": 0.5, "failure": 0.05, "trimmed": 6},
 }
 
 

@@ -212,6 +212,19 @@ def test_what_data_reach_is_named():
     ]
 
 
+def test_the_table_of_the_page_is_what_the_accountant_says():
+    page = (Path(__file__).parents[3] / "docs" / "ptr.md").read_text(encoding="utf-8")
+    rows = [line.replace(",", "").strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if len(row) == 10 and row[0][0].isdigit()]
+    assert len(rows) == 8
+    for noise, bound, trimmed, _, rate, rounds, none, most, least, _ in rows[::3]:  # of Laplace noise: test_ptr.py
+        facts = {"sampling": float(rate), "rounds": int(rounds), "dimension": 2, "geometry": "l2"}
+        found = epsilon(coin(float(noise), float(bound), 1e-8, int(trimmed)), **facts)
+        own = epsilon(Gaussian(clip=1, noise=float(noise)), **facts)
+        said = [f"{each:.4f}" for each in (own.upper, found.upper, found.lower)]
+        assert said == [none, most, least]
+
+
 # --- the release that trains ------------------------------------------------------------------------------------------
 
 
@@ -341,7 +354,7 @@ def test_a_study_takes_the_coin_unless_it_has_laplace_noise_and_ids_of_before_st
 def test_a_study_may_calibrate_the_noise_of_a_laplace_test():
     own = parsed_study(STUDY, overrides=["privacy.release.noise=4.0", "privacy.release.test='laplace'", "run.rounds=2"])
     whole = calibrated_study(own, 650)
-    assert whole.privacy.release.settings["test_noise"] > 0.5
+    assert whole.privacy.release.settings["test_noise"] > 0.2
 
 
 def test_a_dry_run_costs_the_coin(capsys, tmp_path: Path):
