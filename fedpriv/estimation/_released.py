@@ -87,6 +87,12 @@ def held_numbers(column: Vector) -> Vector:
     return np.clip(np.nan_to_num(column, nan=0.0), -LARGEST, LARGEST)
 
 
+def whole_steps(column: Vector, fine: FineGrid, reach: float = FARTHEST) -> Vector:
+    """Numbers of records, or of a value, in steps of a grid toward zero, none farther out than `reach` steps."""
+    with np.errstate(over="ignore"):  # a warning would tell of them
+        return np.clip(fine.whole(held_numbers(column)), -reach, reach)
+
+
 def grid_for(own: GeneralPtr, moved: float, dimension: int = 1) -> FineGrid:
     """The grid on which a value of a tested release is, that moves by at most `moved`, and its noise."""
     assert own.noise is not None
@@ -102,8 +108,7 @@ def released_value(own: GeneralPtr, value: Vector, moved: float, rng: Generator)
     assert own.noise is not None
     fine = grid_for(own, moved, value.size)
     noise = own.noise * (moved + 2 * fine.step * sqrt(value.size))
-    steps = np.clip(fine.whole(held_numbers(value)), -FARTHEST, FARTHEST)
-    return fine.noisy(steps, noise, 2, rng), noise
+    return fine.noisy(whole_steps(value, fine), noise, 2, rng), noise
 
 
 def estimate_of_tests(

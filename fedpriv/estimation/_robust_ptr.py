@@ -29,6 +29,7 @@ from fedpriv.estimation._released import (
     held_numbers,
     planned_test,
     released_value,
+    whole_steps,
 )
 from fedpriv.estimation._settings import Delta, Epsilon
 from fedpriv.estimation.margins import mode_margin, rank_margin, trimmed_margin
@@ -272,7 +273,7 @@ def ranked_answer(
     """  # fmt: skip
     fine = grid_for(own, moved)
     reach = FARTHEST if bound is None else min(float(fine.whole(bound)), FARTHEST)
-    steps, room = np.sort(np.clip(fine.whole(held_numbers(column)), -reach, reach)), float(fine.whole(moved))
+    steps, room = np.sort(whole_steps(column, fine, reach)), float(fine.whole(moved))
     margin = min(rank_margin(steps, rank, room, most=own.margin, low=-reach, high=reach) for rank in ranks)
     value = (steps[[ranks[-1] - 1]] - (steps[ranks[0] - 1] if len(ranks) > 1 else 0.0)) * fine.step
     passed = passes_test(own, margin, rng)

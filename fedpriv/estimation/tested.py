@@ -92,7 +92,7 @@ class ProposeTestRelease:
         rows = records_of(data)
         events, own = self.events(*rows.shape), self.test
         self.probe(*rows.shape)
-        passed = passes_test(own, max(min(_quietly(self._margin, rows, 0), own.margin), 0), rng)
+        passed = passes_test(own, _quietly(self._margin, rows, 0), rng)
         given, moved = (self.function, self.proposed) if passed else (self.fallback, self.global_sensitivity)
         answer = Answer(None, None, passed)
         if given is not None and moved is not None:

@@ -55,7 +55,7 @@ def hull_of_branches(pairs: Sequence[Branches], deviations: float) -> Tradeoff:
     >>> abs(curve.delta(1.0) - Tradeoff.gaussian(1.0).delta(1.0)) < 1e-6
     True
     """
-    loss = np.linspace(0.0, farthest_loss(pairs, deviations), CELLS + 1)
+    loss = farthest_loss(pairs, deviations) * np.linspace(0.0, 1.0, CELLS + 1) ** 2  # small ones matter most
     times = np.exp(loss)
     above, below, tail, impossible = np.zeros(CELLS + 1), np.zeros(CELLS + 1), np.zeros(CELLS + 1), 0.0
     both = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, inf, log
+from math import ceil, exp, hypot, inf, log
 from typing import Annotated, ClassVar, Literal
 
 from scipy.special import ndtri
@@ -18,14 +18,16 @@ from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, limited, positive, whole
 from fedpriv.mechanisms._branch_pairs import Branch, Branches, hull_of_branches
-from fedpriv.mechanisms._coin import Coin, coin_at, coin_step
+from fedpriv.mechanisms._coin import DOUBT, Coin, coin_at, coin_step
 from fedpriv.mechanisms.ptr import INVERTIBLE, Failure
 from fedpriv.mechanisms.ptr_pairs import log_passing
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
-MOST_MARGIN = 20_000  # each margin is a pair of its own
-_SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at: three deviations past it
+MOST_MARGIN = 10**9
+MANY = 256  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
+TRIED = 32  # of so many margins, those at which explicit data are looked at
+_SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +121,24 @@ class GeneralPtr:
         """None: a tested release costs the same whatever the dimension of its value, by ℓ2 sensitivities."""
         return
 
-    def _pair(self, margin: int, falls: int = 1) -> Branches:
+    def pair_at(self, margin: int, falls: int = 1) -> Branches:
         """Both branches of neighbours whose margins are m and m − `falls`; of m = 0, of those that have none."""
         before, after = self.chances(margin), self.chances(max(margin - falls, 0))
-        moved = 0.0 if self.noise is None else OUTWARD / self.noise
-        far = inf if self.reach is None or self.noise is None else moved * self.reach
-        branches = Branch(before[0], after[0], moved if margin else far), Branch(before[1], after[1], moved)
-        return branches if self.otherwise == "fallback" else (branches[0], branches[1]._replace(mu=0.0))
+        far = inf if self.reach is None or self.noise is None else self.moved * self.reach
+        left = self.moved if self.otherwise == "fallback" else 0.0
+        return Branch(before[0], after[0], self.moved if margin else far), Branch(before[1], after[1], left)
+
+    @property
+    def moved(self) -> float:
+        """By how many deviations of its noise a neighbour moves what a tested release gives, at most."""
+        return 0.0 if self.noise is None else OUTWARD / self.noise
+
+    @property
+    def step(self) -> float:
+        """μ of the test alone: by how much one record moves what a tested release's branch tells, in Gaussian DP."""
+        if self.test_noise is not None:
+            return Tradeoff.laplace(1 / self.test_noise).mu
+        return coin_step(self.failure, self.margin) + 16 * DOUBT
 
 
 def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]:
@@ -134,25 +147,27 @@ def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]
     In one round the worst of all pairs is met: which one it is depends on δ, and from below the curve is that of each.
     """
     if rounds <= 1:
-        return [("explicit functions and records: the worst of all margins", hull_of_margins(own))]
-    found = {"no margin": own._pair(0)} | {f"a margin of {m}": own._pair(m) for m in (own.enough, own.margin)}
-    return [
-        (f"explicit functions and records: {words} in every round", hull_of_branches([pair], _deviations(own.failure)))
-        for words, pair in found.items()
-    ]
+        margins = range(0, own.margin + 1, 1 if own.margin <= MANY else own.margin // TRIED)
+        found = {"the worst of all margins": [own.pair_at(m) for m in margins]}
+    else:
+        words = {"no margin": 0, **{f"a margin of {m}": m for m in (own.enough, own.margin)}}
+        found = {f"{told} in every round": [own.pair_at(m)] for told, m in words.items()}
+    return [(f"explicit functions and records: {told}", _hull(own, pairs)) for told, pairs in found.items()]
 
 
 @lru_cache(maxsize=64)
 def hull_of_margins(own: GeneralPtr) -> Tradeoff:
     """The curve above every pair of neighbours of a tested release: no margin, one that falls by one, one that stays.
 
-    Of those that stay the chances lie between two of them, and the curve is linear in a chance.
+    Of those that stay the chances lie between two of them, and the curve is linear in a chance. Of many margins a
+    Gaussian curve stands for all, of the test's μ and the value's together.
     """
-    margins = range(1, own.margin + 1)
-    pairs = [own._pair(0), *(own._pair(m) for m in margins), own._pair(1, falls=0), own._pair(own.margin, falls=0)]
-    return hull_of_branches(pairs, _deviations(own.failure))
+    if own.margin > MANY:
+        return _hull(own, [own.pair_at(0), (Branch(1.0, 1.0, hypot(own.step, own.moved)),)])
+    margins = [own.pair_at(m) for m in range(own.margin + 1)]
+    return _hull(own, [*margins, own.pair_at(1, falls=0), own.pair_at(own.margin, falls=0)])
 
 
-def _deviations(failure: float) -> float:
-    """How far out the noise of a tested release is looked at: three deviations past where δ₀ lies, or 1e-10."""
-    return 3.0 - float(ndtri(min(failure, _SEEN_TO)))
+def _hull(own: GeneralPtr, pairs: list[Branches]) -> Tradeoff:
+    """The curve of these pairs of a tested release; noise is looked at to three deviations past δ₀, or past 1e-10."""
+    return hull_of_branches(pairs, 3.0 - float(ndtri(min(own.failure, _SEEN_TO))))

@@ -150,6 +150,14 @@ def test_records_that_are_all_the_same_odd_thing_are_an_outcome_and_no_error(met
     assert found.mean is None or np.isfinite(found.mean).all()
 
 
+@pytest.mark.parametrize("proposed", [1e-40, 1e40])
+def test_numbers_far_from_what_was_proposed_are_held_without_a_word(proposed: float) -> None:
+    data = stream(1, "huge").standard_normal((5000, 1)) * 10.0 ** stream(2, "huge").integers(-300, 300, (5000, 1))
+    for method in (MedianPtr(**BUDGET, proposed=proposed), IqrPtr(**BUDGET, proposed=proposed)):
+        found = method.estimate(data, stream(1, "noise"))
+        assert found.mean is None or np.isfinite(found.mean).all()
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
