@@ -82,7 +82,7 @@ class Pretrained:
 
     @cached_property
     def _cut(self) -> nn.Module:
-        """The network with the file's weights, in use, whose chosen layer leaves what it gives in `seen`."""
+        """The network with the file's weights, in use, with all of the layers that the file has weights of."""
         import torch
 
         with torch.random.fork_rng(devices=[]):

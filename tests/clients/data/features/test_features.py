@@ -88,7 +88,7 @@ def test_a_pool_of_features_has_a_row_for_each_record_whatever_the_cores(
     assert (np.asarray(found.x) == by_hand).all()
     assert len(found.x_test) == 40
     assert (found.divide, found.subtract, found.classes) == (1.0, 0.0, 3)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(_rows, "usable_cores", lambda: 1)
     monkeypatch.setattr(_rows, "AT_ONCE", 7)
     again = _rows.rows_of_pool(pool, features_of(table(kind, normalise="none")))
     assert (again[:600] == found.x).all()
