@@ -219,6 +219,21 @@ def test_other_records_other_settings_and_another_scale_are_kept_under_other_nam
     assert len(list(cache.iterdir())) == 4
 
 
+def test_settings_and_files_of_ones_own_make_other_features_and_a_file_that_changed_is_read_anew(
+    tmp_path: Path,
+) -> None:
+    for name, value in (("one", "1"), ("two", "2")):
+        (tmp_path / name).write_text(value)
+    own = {"kind": "own_features:Weighted", "normalise": "none"}
+    one = featured(own | {"path": str(tmp_path / "one")})
+    assert (np.asarray(featured(own | {"path": str(tmp_path / "two")}).x) == 2 * np.asarray(one.x)).all()
+    assert (np.asarray(featured(own | {"path": str(tmp_path / "one"), "times": 3.0}).x) == 3 * np.asarray(one.x)).all()
+    (tmp_path / "one").write_text("2")
+    changed = featured(own | {"path": str(tmp_path / "one")})
+    assert (np.asarray(changed.x) == 2 * np.asarray(one.x)).all()
+    assert changed.features != one.features
+
+
 def test_activations_made_elsewhere_come_from_files_and_files_of_other_records_are_refused(tmp_path: Path) -> None:
     own = {"kind": "Cached", "path": str(tmp_path), "normalise": "none"}
     x, x_test = RNG.normal(size=(600, 2, 5)), RNG.normal(size=(40, 2, 5))
