@@ -45,7 +45,7 @@ def told_features(table: Kind) -> str:
     By it a node compares the study's with its own policy's.
 
     >>> told_features(Kind("Digits", {"features": {"kind": "Cached", "path": "mine"}})), told_features(Kind("Digits"))
-    ('{ kind = "Cached" }', 'none')
+    ('{kind = "Cached"}', 'none')
     """
     given = table.settings.get("features")
     if not isinstance(given, Mapping):
@@ -66,9 +66,9 @@ def data_set_of(table: Kind) -> Data:
         if not isinstance(given, Mapping):  # a column's name, or how many there are: the set's own setting
             return DATA_SETS.made(own.kind, settings)
         del settings["features"]
-        if own.kind == "Hub" and "column" in given:
-            settings["features"] = given["column"]
-        features = features_of({name: value for name, value in given.items() if name != "column" or own.kind != "Hub"})
-        return Featured(DATA_SETS.made(own.kind, settings), features)
+        table = dict(given)
+        if own.kind == "Hub" and "column" in table:
+            settings["features"] = table.pop("column")
+        return Featured(DATA_SETS.made(own.kind, settings), features_of(table))
 
     return table.once(DATA_SETS, made)

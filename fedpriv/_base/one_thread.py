@@ -1,7 +1,8 @@
-"""Matrix products on one thread: their last bits depend on how many threads share them."""
+"""Matrix products on one thread: their last bits depend on how many threads share them; and the cores there are."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,6 +12,11 @@ from threadpoolctl import ThreadpoolController
 
 _ALONE = RLock()  # the number of threads is one for the whole process
 _libraries = cache(ThreadpoolController)  # the BLAS that numpy has loaded: to look for it takes as long as a product
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: how many workers a run or a sweep has unless told."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from clients.flower.place import HOME
+from fedpriv._base.one_thread import usable_cores as usable_cores
 from fedpriv.errors import FedprivError, reason
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
@@ -249,11 +250,6 @@ def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
     while not (met := done()) and (until is None or time.monotonic() < until):
         time.sleep(0.1)
     return met
-
-
-def usable_cores() -> int:
-    """How many cores this process may use: how many workers a run or a sweep has unless told."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

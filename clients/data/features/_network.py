@@ -61,10 +61,13 @@ class Pretrained:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name, value in {"weights": self.weights, **({} if self.layer is None else {"layer": self.layer})}.items():
+            if not isinstance(value, str) or not value or "\0" in value:
+                raise FedprivError(f"{name} must be a word, got {value!r}")
         kind = self.network.get("kind") if isinstance(self.network, Mapping) else None
         if not isinstance(kind, str) or ":" not in kind:
             raise FedprivError(f'network must be a table such as {{ kind = "module:Class" }}, got {self.network!r}')
-        if not isinstance(self.weights, str) or Path(self.weights).suffix not in READERS:
+        if Path(self.weights).suffix not in READERS:
             raise FedprivError(f"weights must name a file that ends in {', '.join(READERS)}, got {self.weights!r}")
 
     @property
@@ -79,7 +82,7 @@ class Pretrained:
 
     @cached_property
     def _cut(self) -> nn.Module:
-        """The network with the file's weights, in use, whose chosen layer leaves what it gives in `seen`."""
+        """The network with the file's weights, in use, with all of the layers that the file has weights of."""
         import torch
 
         with torch.random.fork_rng(devices=[]):

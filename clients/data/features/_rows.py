@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from clients.data.features import Cached, Features
 from clients.data.features._normalised import normalised
 from clients.data.pool import Pool, Stored, scaled_features
 from fedpriv._base.arrays import Rows
-from fedpriv._base.one_thread import one_thread
+from fedpriv._base.one_thread import one_thread, usable_cores
 from fedpriv.errors import FAULTS, FedprivError, reason
 
 AT_ONCE = 256  # records: a block of a thread
@@ -34,7 +33,7 @@ def rows_of_pool(pool: Pool, own: Features) -> Rows:
     alone = ":" not in own.table.kind
     if not (alone or own.beside.public):
         check_alone(own, records_between(pool, 0, PROBED))
-    workers = len(os.sched_getaffinity(0)) if alone else 1  # one's own may not bear threads
+    workers = usable_cores() if alone else 1  # one's own may not bear threads
     step = total if own.beside.public else AT_ONCE
     return filled_rows(
         lambda start, end: made_block(own, records_between(pool, start, end), start), total, step, workers

@@ -62,8 +62,9 @@ def told_of_features(pool: Pool, own: Features) -> dict[str, Any]:
 
     The code is that of whoever wrote a class of their own, "fedpriv" where none has a part; None: nothing tells it.
     """
-    found = {name: value for name, value in own.table.table().items() if name not in PLACES} | {"of": list(pool.shape)}
+    found = own.table.table() | {"of": list(pool.shape)}
     if own.files:
+        found = {name: value for name, value in found.items() if name not in PLACES}
         found["files"] = [digest_of_file(file) for file in own.files]
     named = type(own.made) if ":" in own.table.kind else getattr(own.made, "made_by", None)
     return found | {"code": "fedpriv" if named is None else object_digest(named)}

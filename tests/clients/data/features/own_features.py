@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from torch import Tensor, nn
 
@@ -11,6 +13,17 @@ class Halves:
 
     def __call__(self, records):
         return records.reshape(len(records), 2, -1).mean(axis=2)
+
+
+class Weighted:
+    """Pixels times numbers of a file."""
+
+    def __init__(self, path, times=1.0):
+        self.files = [Path(path)]
+        self.times = times
+
+    def __call__(self, records):
+        return records.reshape(len(records), -1) * np.loadtxt(self.files[0]) * self.times
 
 
 class Centred:

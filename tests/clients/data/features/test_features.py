@@ -88,7 +88,7 @@ def test_a_pool_of_features_has_a_row_for_each_record_whatever_the_cores(
     assert (np.asarray(found.x) == by_hand).all()
     assert len(found.x_test) == 40
     assert (found.divide, found.subtract, found.classes) == (1.0, 0.0, 3)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(_rows, "usable_cores", lambda: 1)
     monkeypatch.setattr(_rows, "AT_ONCE", 7)
     again = _rows.rows_of_pool(pool, features_of(table(kind, normalise="none")))
     assert (again[:600] == found.x).all()
@@ -217,6 +217,21 @@ def test_other_records_other_settings_and_another_scale_are_kept_under_other_nam
     featured(table("Histograms"), replace(small_pool(), divide=128.0))
     featured(table("Histograms"), small_pool(records=599))
     assert len(list(cache.iterdir())) == 4
+
+
+def test_settings_and_files_of_ones_own_make_other_features_and_a_file_that_changed_is_read_anew(
+    tmp_path: Path,
+) -> None:
+    for name, value in (("one", "1"), ("two", "2")):
+        (tmp_path / name).write_text(value)
+    own = {"kind": "own_features:Weighted", "normalise": "none"}
+    one = featured(own | {"path": str(tmp_path / "one")})
+    assert (np.asarray(featured(own | {"path": str(tmp_path / "two")}).x) == 2 * np.asarray(one.x)).all()
+    assert (np.asarray(featured(own | {"path": str(tmp_path / "one"), "times": 3.0}).x) == 3 * np.asarray(one.x)).all()
+    (tmp_path / "one").write_text("2")
+    changed = featured(own | {"path": str(tmp_path / "one")})
+    assert (np.asarray(changed.x) == 2 * np.asarray(one.x)).all()
+    assert changed.features != one.features
 
 
 def test_activations_made_elsewhere_come_from_files_and_files_of_other_records_are_refused(tmp_path: Path) -> None:
