@@ -103,7 +103,7 @@ def test_a_run_whose_noise_changes_records_what_each_of_its_rounds_cost(tmp_path
 
 @pytest.mark.slow
 def test_the_study_dpsgd_learns_at_epsilon_3_and_a_clip_norm_that_adapts_is_no_worse(tmp_path: Path) -> None:
-    """Means of three seeds of 360 images: a fixed R that is right, one that is 16 times too long, and one that adapts."""
+    """Means of three seeds of 360 images: of a fixed R that is right, of one 16 times too long, of one that adapts."""
     found: dict[str, Any] = {}
     for name, clip, extra, step in (
         ("right", 0.25, "kind='DpSgd'", 4.0), ("long", 4.0, "kind='DpSgd'", 0.25),
@@ -136,10 +136,14 @@ def test_a_release_is_accounted_and_calibrated_by_its_own_name(capsys: pytest.Ca
     assert found["epsilon"] == alone["epsilon"]
     assert (found["kind"], found["settings"]["clip"], found["unit"]) == ("DpSgd", 3, "record")
     assert found["published"]["[L] moments accountant (Abadi et al. 2016)"]["epsilon"] == approx(1.258575, abs=1e-6)
-    found = said("calibrate DpSgd clip=1 sampling=0.1 schedule=linear to=0.5 --rounds 50 --epsilon 3 --delta 1e-5", capsys)
+    found = said(
+        "calibrate DpSgd clip=1 sampling=0.1 schedule=linear to=0.5 --rounds 50 --epsilon 3 --delta 1e-5", capsys
+    )
     assert 2.99 < found["epsilon"]["upper"] <= 3.0
     assert (found["rounds"], found["settings"]["schedule"]) == (50, "linear")
-    found = said("calibrate AdaptiveDpSgd clip=1 sampling=0.1 count_noise=9 --rounds 50 --epsilon 3 --delta 1e-5", capsys)
+    found = said(
+        "calibrate AdaptiveDpSgd clip=1 sampling=0.1 count_noise=9 --rounds 50 --epsilon 3 --delta 1e-5", capsys
+    )
     assert 2.98 < found["epsilon"]["upper"] <= 3.0
     assert found["settings"]["units"] == "clip"
 
