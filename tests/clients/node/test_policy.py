@@ -133,6 +133,17 @@ def own_releases(folder: Path) -> tuple[Any, ...]:
         return ledger.events()
 
 
+def test_a_round_of_a_schedule_is_charged_for_its_own_noise_and_one_beyond_it_is_refused(tmp_path: Path) -> None:
+    changes = ["privacy.release.schedule=linear", "privacy.release.to=0.5", "run.rounds=3"]
+    text, terms = study(*changes, text=RECORDS), "unit = 'record'\n" + TERMS.replace("epsilon = 8.0", "epsilon = 100.0")
+    for round in (1, 3):
+        node(tmp_path, terms).answer(text, MODEL, round, HELD)
+    assert sorted(release.mechanism.noise for release in own_releases(tmp_path)) == [1.0, 2.0]
+    with pytest.raises(Refused, match="round 4 is none of them"):
+        node(tmp_path, terms).answer(text, MODEL, 4, HELD)
+    assert len(charged(tmp_path)) == 2
+
+
 def test_clients_asked_one_by_one_cost_no_more_than_asked_together(tmp_path: Path) -> None:
     for one in range(4):
         node(tmp_path).answer(study(), MODEL, 1, np.array([one]))

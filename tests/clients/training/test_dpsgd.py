@@ -103,7 +103,7 @@ def test_a_run_whose_noise_changes_records_what_each_of_its_rounds_cost(tmp_path
 
 @pytest.mark.slow
 def test_the_study_dpsgd_learns_at_epsilon_3_and_a_clip_norm_that_adapts_is_no_worse(tmp_path: Path) -> None:
-    """Means of three seeds of 360 images: a fixed R that is right, one that is 16 times too long, and one that adapts."""
+    """Means of three seeds of 360 images: of a fixed R that is right, of one 16 times too long, of one that adapts."""
     found: dict[str, Any] = {}
     for name, clip, extra, step in (
         ("right", 0.25, "kind='DpSgd'", 4.0), ("long", 4.0, "kind='DpSgd'", 0.25),

@@ -135,9 +135,12 @@ def test_a_study_tells_after_each_round_what_its_rounds_cost_and_keeps_its_promi
     ],
 )
 def test_a_schedule_that_ends_nowhere_or_in_nothing_is_refused(change: str, why: str) -> None:
+    def planned() -> None:
+        """The study with the change, and its promises."""
+        calibrated_study(study_file.parsed_study(STUDY, overrides=["privacy.release.noise=2e-5", change]), 650)
+
     with pytest.raises(FedprivError, match=why):
-        overrides = ["privacy.release.noise=2e-5", change]
-        calibrated_study(study_file.parsed_study(STUDY, overrides=overrides), 650)
+        planned()
 
 
 @settings(max_examples=30)
