@@ -101,7 +101,12 @@ class Event:
                 f"{word_of(self.trust)!r}, {self.sampling:g}"
             )
         if isinstance(self.mechanism, BandedGaussian):
-            self._check_banded(self.mechanism)
+            at_most("planned", self.mechanism.planned, rounds=self.rounds)
+            if self.sampling < 1 or not isinstance(self.trust, Central):
+                raise FedprivError(
+                    "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust "
+                    "'central', and no sampling"
+                )
         if isinstance(self.mechanism, HiddenState):
             _check_hidden(self)
         self._check_bound()
@@ -126,15 +131,6 @@ class Event:
         if not isinstance(self.mechanism, BandedGaussian) or not self.rounds:
             return self
         return replace(self, mechanism=self.mechanism.after(self.rounds), rounds=1)
-
-    def _check_banded(self, mechanism: BandedGaussian) -> None:
-        """Refuse rounds past a run's end, and units drawn by chance, of which no proof of shared noise speaks."""
-        at_most("planned", mechanism.planned, rounds=self.rounds)
-        if self.sampling < 1 or not isinstance(self.trust, Central):
-            raise FedprivError(
-                "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust 'central', "
-                "and no sampling"
-            )
 
     def _check_bound(self) -> None:
         """Refuse an event whose inputs are bounded otherwise than its mechanism says, or than its proof needs."""

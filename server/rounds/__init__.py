@@ -225,9 +225,7 @@ class Rounds:
             return self.state.skipped(), None, f"{inbox.answered} answers, {needed} needed"
         try:
             weights = self.state.weights.astype(np.float32)
-            curated = self.study.curator is not None
-            settings = tuple(self.state.settings[0].tolist()) if curated else ()
-            direction = inbox.direction(root_update(self._prepared, weights), settings)
+            direction = inbox.direction(root_update(self._prepared, weights), self.state.settings[0])
         except FedprivError as error:
             return self.state.skipped(), None, str(error)
         step = self.study.server.step_in(self.state.round + 1, self.study.run.rounds)

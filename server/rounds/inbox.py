@@ -180,7 +180,7 @@ class Inbox:
         alone = self._alone + self._vary * wire.settings_bytes(self._adapting)
         return alone + (self.answered - self._vary) * each
 
-    def direction(self, reference: Vector | None = None, before: tuple[float, ...] = ()) -> Vector:
+    def direction(self, reference: Vector | None = None, before: Vector | None = None) -> Vector:
         """The direction a round's messages agree on: the mean of updates as the rule sees it, or its sign under a vote.
 
         `reference` is the server's own update, where the rule asks for one, `before` a curator's settings that adapt. A
@@ -198,7 +198,8 @@ class Inbox:
             matrix[np.searchsorted(clients, own)] = self._reading.rows_seen(rows)
         if not curated(self._study.privacy.trust):
             return self._reading.of_rows(self._round, matrix, reference)
-        found = self._reading.curated(self._round, matrix, before)
+        settings = () if before is None else tuple(before.tolist())
+        found = self._reading.curated(self._round, matrix, settings)
         if found.settings:
             self.settings = dict.fromkeys(range(self._study.clients.count), np.array(found.settings))
         return found.total
