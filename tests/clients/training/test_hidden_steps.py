@@ -189,3 +189,11 @@ def test_an_audit_of_hidden_steps_finds_much_and_never_more_than_is_certified(tm
     )  # fmt: skip
     assert many["stands"]
     assert 0.3 * many["mu"]["certified"] < many["mu"]["audited"] <= many["mu"]["certified"]
+
+
+def test_an_audit_of_a_record_there_or_not_stands_too(tmp_path: Path) -> None:
+    own = study("clients.count=1", "clients.records=60", "privacy.release.noise=2.0", "privacy.adjacency=add-remove")
+    found = audit(study_file.study_text(own), tmp_path, canaries=600, quiet=True)
+    assert found["stands"]
+    assert 0 < found["mu"]["audited"] <= found["mu"]["certified"]
+    assert "an empty place" in found["trial"]
