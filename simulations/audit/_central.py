@@ -82,13 +82,18 @@ class Means:
 
     @property
     def clients(self) -> int:
-        """How many rows a call of the rule has, canaries among them: the most clients a round asks."""
+        """The most clients that a round asks, canaries among them."""
         return max(self.study.clients.most_asked, 1)
+
+    @property
+    def _rows(self) -> int:
+        """How many rows a call of the rule has: a mean is of all clients, to sums those that are no canary add 0."""
+        return self.clients if isinstance(self.curator, PrivateMean) else min(self.clients, DIMENSION)
 
     @property
     def weight(self) -> int:
         """How many coordinates a trial draws: it decides how many trials are one block on disk."""
-        return max(self.clients, DIMENSION) * self.rounds
+        return max(self._rows, DIMENSION) * self.rounds
 
     def checks_repeats(self, trials: int) -> bool:
         """True: what is given out are reals, so two that are the same in an audit come from the same noise."""
@@ -112,7 +117,7 @@ class Means:
         settings, told, clips = self.curator.first_settings, [], []
         for round in range(1, self.rounds + 1):
             asked = np.flatnonzero(self._asked(len(held), reading.seed, round))
-            rows = np.zeros((self.clients, DIMENSION))
+            rows = np.zeros((self._rows, DIMENSION))
             rows[asked, asked] = sign[asked]
             clips.append((*settings, self.curator.bound or 1.0)[0])
             found = reading.curated(round, rows, settings)
