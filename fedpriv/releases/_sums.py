@@ -45,7 +45,7 @@ class DpSgd:
 
     In an ellipsoid, each coordinate is first divided by its axis, which is longer the farther training has moved that
     weight, and the noisy sum multiplied by it: noise goes where there is most to learn. After Asi, Duchi, Fallah,
-    Javidbakht, Talwar 2021; the axes are known before the step, so they cost nothing (docs/proofs/messages.md).
+    Javidbakht, Talwar 2021; the axes are known before the step, so they cost nothing (docs/proofs/composition.md, 16).
 
     By a schedule σ is `noise` in the first round and `to` times as much in the last, in at most 8 stairs: a record is
     charged for what each round drew.
