@@ -29,6 +29,7 @@ from fedpriv.mechanisms import COSTED
 from fedpriv.population.dealing import SPLITS
 from fedpriv.population.participation import PARTICIPATIONS
 from fedpriv.releases import SUMS
+from fedpriv.releases.hidden import HIDDEN
 from fedpriv.releases.kept import KEPT
 from fedpriv.studies import file as files
 from fedpriv.studies.clients import Clients, Training
@@ -45,12 +46,17 @@ GIVEN: dict[str, Any] = {
     "dropped": 2, "byzantine": 1, "number": 3, "rate": 1.0, "size": 2, "radius": 1.0, "share": 1.0, "path": "somewhere",
     "deviation": 2.0, "source": 1, "target": 2, "alpha": 2.0, "each": 2, "exponent": 1.0, "name": "a/set",
     "variance": 1.0, "grid": 1.0, "bins": 3, "batch": 4, "probability": 1.0, "kept": 2, "root": 8, "radii": 1.0,
+<<<<<<< HEAD
     "threshold": 2.0, "low": 0.25, "high": 0.5, "margin": 12, "bands": 2, "apart": 4, "planned": 8, "blocks": 2,
+=======
+    "threshold": 2.0, "low": 0.25, "high": 0.5, "penalty": 0.25, "steps": 4,
+>>>>>>> h20-hidden
 }  # fmt: skip
 FAMILIES: dict[str, tuple[Mapping[str, type[Any]], Callable[[str, Any], Any]]] = {
     "mechanism": (COSTED, COSTED.made),
     "release": (SUMS, SUMS.made),
     "kept": (KEPT, KEPT.made),
+    "hidden": (HIDDEN, HIDDEN.made),
     "attack": (ATTACKS, ATTACKS.made),
     "corruption": (CORRUPTIONS, lambda kind, own: corruption_of(kind, {"share": np.float64(1.0), **own})),
     "rule": (RULES, RULES.made),
