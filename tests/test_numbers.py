@@ -46,11 +46,8 @@ GIVEN: dict[str, Any] = {
     "dropped": 2, "byzantine": 1, "number": 3, "rate": 1.0, "size": 2, "radius": 1.0, "share": 1.0, "path": "somewhere",
     "deviation": 2.0, "source": 1, "target": 2, "alpha": 2.0, "each": 2, "exponent": 1.0, "name": "a/set",
     "variance": 1.0, "grid": 1.0, "bins": 3, "batch": 4, "probability": 1.0, "kept": 2, "root": 8, "radii": 1.0,
-<<<<<<< HEAD
     "threshold": 2.0, "low": 0.25, "high": 0.5, "margin": 12, "bands": 2, "apart": 4, "planned": 8, "blocks": 2,
-=======
-    "threshold": 2.0, "low": 0.25, "high": 0.5, "penalty": 0.25, "steps": 4,
->>>>>>> h20-hidden
+    "penalty": 0.25, "steps": 4,
 }  # fmt: skip
 FAMILIES: dict[str, tuple[Mapping[str, type[Any]], Callable[[str, Any], Any]]] = {
     "mechanism": (COSTED, COSTED.made),
