@@ -45,23 +45,16 @@ class Answer(NamedTuple):
 
 @lru_cache(maxsize=64)
 def planned_test(
-    epsilon: float,
-    delta: float,
-    *,
-    times: int = 1,
-    exact: bool = False,
-    otherwise: Otherwise = "nothing",
-    reach: float | None = None,
-    test_noise: float | None = None,
-    adjacency: Adjacency = "replace",
-) -> GeneralPtr:
+    epsilon: float, delta: float, *, times: int = 1, exact: bool = False, otherwise: Otherwise = "nothing",
+    reach: float | None = None, test_noise: float | None = None, adjacency: Adjacency = "replace",
+) -> GeneralPtr:  # fmt: skip
     """The tested release of which `times` cost (ε, δ): half of μ² for its test, half for its noise.
 
     With `exact`, for an f₂ that is released as it is, all is the test's.
 
     >>> planned_test(1.0, 1e-6, exact=True).margin
     42
-    """  # fmt: skip
+    """
     failure = min(_FAILING * delta / times, _MOST_FAILING)
     settings: dict[str, Any] = {"failure": failure, "otherwise": otherwise, "reach": reach, "test_noise": test_noise}
     if test_noise is not None:  # the noisy margin that passes, and as much again: there it passes but for δ₀

@@ -47,7 +47,7 @@ QUARTILE = 0.6744897501960817  # of a normal law, in deviations
 SPARE = 2.0  # deviations of the number of records in a window that a proposal leaves room for
 WIDEST = 0.25  # of the records, in a window about the median; half of that about a quartile
 Left = tuple[Vector | None, float | None]  # a value and the deviation of the noise on it, or nothing
-LONGER = 1 + 2.0**-40  # by which computed norms may be too short
+UNIT = 2.0**-52  # a computed norm of d numbers may be too short by (d + 8) of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ class TrimmedSumPtr:
         n, d = rows.shape
         events, own = self.events(n, d), self._test()
         held = clipped(rows, Region(centre=np.zeros(d), radius=self.bound, scale=1.0))
-        lengths, trimmed = np.sqrt(np.vecdot(held, held)) * LONGER, ceil(self.trimmed * n)
+        lengths, trimmed = np.sqrt(np.vecdot(held, held)) * (1 + (d + 8) * UNIT), ceil(self.trimmed * n)
         passed = passes_test(own, trimmed_margin(lengths, self._limit, trimmed), rng)
         kept, limit = np.arange(n), self.bound
         if passed:
@@ -259,18 +259,13 @@ def window_of(own: GeneralPtr, n: int, scale: float, place: float) -> float:
 
 
 def ranked_answer(
-    column: Vector,
-    own: GeneralPtr,
-    moved: float,
-    bound: float | None,
-    ranks: tuple[int, ...],
-    left: Callable[[Vector, Vector], Left],
-    rng: Generator,
-) -> Answer:
+    column: Vector, own: GeneralPtr, moved: float, bound: float | None, ranks: tuple[int, ...],
+    left: Callable[[Vector, Vector], Left], rng: Generator,
+) -> Answer:  # fmt: skip
     """One coordinate's value of a rank, or the distance between those of two, where its test passes; else what is left.
 
     `left` has it of the column and the value.
-    """  # fmt: skip
+    """
     fine = grid_for(own, moved)
     reach = FARTHEST if bound is None else min(float(fine.whole(bound)), FARTHEST)
     steps, room = np.sort(whole_steps(column, fine, reach)), float(fine.whole(moved))

@@ -37,14 +37,9 @@ def rank_margin(ordered: ArrayLike, rank: int, moved: float, *, most: int, low: 
 
 
 def median_margin(
-    ordered: ArrayLike,
-    moved: float,
-    *,
-    most: int,
-    low: float = -inf,
-    high: float = inf,
+    ordered: ArrayLike, moved: float, *, most: int, low: float = -inf, high: float = inf,
     adjacency: Adjacency = "replace",
-) -> int:
+) -> int:  # fmt: skip
     """How many records must change before one more could move the lower median, the ⌈n/2⌉-th, by more than `moved`.
 
     Added and removed, x₍i₎ and x₍j₎ become neighbours by j − i − 1 removals; the median may go from one to the other
@@ -52,7 +47,7 @@ def median_margin(
 
     >>> median_margin([0.0, 1.0, 2.0, 3.0, 9.0], 2.5, most=9, adjacency="add-remove")
     2
-    """  # fmt: skip
+    """
     values = _sorted(ordered)
     match adjacency:
         case "replace":

@@ -21,6 +21,7 @@ from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
 
 CELLS = 1 << 13  # of the losses between 0 and the largest looked at: chords are O(1/CELLS²) too high
+MANY = 300  # pairs, past which there are fewer cells: each takes a pass over them
 DEEPEST = 300.0  # nats: the largest loss looked at; what is left beyond is held to give everything away
 ROUNDED = 1e-12  # relative: of a chance, of Φ and of its argument, all that rounding makes of a term
 
@@ -55,9 +56,10 @@ def hull_of_branches(pairs: Sequence[Branches], deviations: float) -> Tradeoff:
     >>> abs(curve.delta(1.0) - Tradeoff.gaussian(1.0).delta(1.0)) < 1e-6
     True
     """
-    loss = farthest_loss(pairs, deviations) * np.linspace(0.0, 1.0, CELLS + 1) ** 2  # small ones matter most
+    cells = CELLS if len(pairs) <= MANY else CELLS // 4
+    loss = farthest_loss(pairs, deviations) * np.linspace(0.0, 1.0, cells + 1) ** 2  # small ones matter most
     times = np.exp(loss)
-    above, below, tail, impossible = np.zeros(CELLS + 1), np.zeros(CELLS + 1), np.zeros(CELLS + 1), 0.0
+    above, below, tail, impossible = np.zeros(cells + 1), np.zeros(cells + 1), np.zeros(cells + 1), 0.0
     both = [
         (pair, tuple(Branch(own.q, own.p, own.mu) for own in pair)) for pair in pairs
     ]  # noise that moves either way

@@ -25,7 +25,7 @@ from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 MOST_MARGIN = 10**9
-MANY = 256  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
+MANY = 1024  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
 TRIED = 32  # of so many margins, those at which explicit data are looked at
 _SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at
 

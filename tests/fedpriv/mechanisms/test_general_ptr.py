@@ -144,11 +144,11 @@ def test_delta_below_what_passes_wrongly_has_no_epsilon() -> None:
 
 @pytest.mark.parametrize("otherwise", ["nothing", "fallback"])
 def test_many_margins_are_all_below_the_gaussian_curve_that_stands_for_them(otherwise: Any) -> None:
-    own = GeneralPtr(failure=1e-6, margin=400, noise=20.0, otherwise=otherwise)
-    curve, moved = own.tradeoff(), 1 / 20
+    own = GeneralPtr(failure=1e-6, margin=1100, noise=55.0, otherwise=otherwise)
+    curve, moved = own.tradeoff(), 1 / 55
     left = moved if otherwise == "fallback" else 0.0
-    for epsilon in (0.0, 0.05, 0.2):
-        for a in range(1, 401, 7):
+    for epsilon in (0.0, 0.02, 0.08):
+        for a in range(1, 1101, 17):
             for p, q in ((own.chances(a), own.chances(a - 1)), (own.chances(a - 1), own.chances(a))):
                 assert stick(epsilon, [(p[0], q[0], moved), (p[1], q[1], left)]) <= curve.delta(epsilon) * (1 + 1e-9)
     found = Account((by_hand(own),)).epsilon(1e-5).bounds
