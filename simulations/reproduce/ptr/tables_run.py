@@ -50,7 +50,7 @@ def worked_tables(
             raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
-            grid = resolved_cells(grid, True, stop)
+            grid = resolved_cells(grid, False, stop)
             check_data(out, grid.cells)
             with opened_sweep(out, grid):
                 some = [cell for cell in grid.cells if cell.study.run.seed in grid.seeds[:seeds]]

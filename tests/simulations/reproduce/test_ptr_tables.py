@@ -261,6 +261,7 @@ def test_the_papers_own_protocol_has_its_noises_and_ends_when_epsilon_is_spent(i
         assert cell.study.privacy.epsilon is None
         assert str(cell.study.privacy.budget) == cell.place[BUDGET]
         assert (cell.study.server.step, cell.study.run.rounds) == (approx(0.15), 40_000)
+    assert found.cells[0].study.run.evaluate_every == 100  # a budget ends a run at a step that is not evaluated
     assert "trained for longer" in scaled_down(found.cells[0].study, 1)[1]
     with pytest.raises(FedprivError, match="--data names images"):
         studies("ptr-table-1-printed", None, 2, "digits")
