@@ -53,6 +53,9 @@ class BesideFeatures:
         Normalise, "whether a record's features are brought to norm 1, groups of them to mean 0 before, or left"
     ] = "record"
     groups: Annotated[int, whole, 'of normalise = "group": how many runs of equally many features'] = 1
+    centre: Annotated[
+        bool, "whether the mean of the features of drawn shapes is taken off first: it is public, and most of the norm"
+    ] = False
     public: Annotated[
         bool,
         "of module:Class: whether it may look at all records at once, as these, or what it takes of them, are public",
@@ -107,4 +110,6 @@ def features_of(table: Any) -> Features:
         raise FedprivError(f"features: {error}") from None
     if beside.public and ":" not in table["kind"]:
         raise FedprivError(f"features: public = true is of module:Class: {table['kind']} looks at one record at a time")
+    if beside.centre and table["kind"] == "Cached":
+        raise FedprivError("features: centre = true makes features of drawn shapes, and Cached makes none")
     return Features(Kind(table["kind"], {name: table[name] for name in table if name != "kind"}), made, beside)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from clients.data.features import Cached, Features
+from clients.data.features._drawn import drawn_shapes
 from clients.data.features._kept import kept_rows
 from clients.data.features._normalised import normalised
 from clients.data.identity import Line, data_digest
@@ -144,7 +145,19 @@ def _made(own: Features, records: Rows, first: int) -> Rows:
         raise FedprivError(f"{kind}: {reason(error)}") from error
     if found.ndim < 1 or len(found) != len(records):
         raise FedprivError(f"{kind} must give a row for each of {len(records)} records, got the shape {found.shape}")
-    return _checked(own, found, first)
+    rows = _checked(own, found, first)
+    return normalised(rows - public_centre(own, records.shape[1:]), own.beside) if own.beside.centre else rows
+
+
+@lru_cache(maxsize=4)
+def public_centre(own: Features, shape: tuple[int, ...]) -> Rows:
+    """The mean of a study's features over drawn shapes instead of records of this shape: a constant that all know.
+
+    >>> public_centre(features_of({"kind": "Histograms", "cells": [4]}), (8, 8)).shape
+    (108,)
+    """
+    found = np.asarray(own.made(drawn_shapes(shape)))
+    return np.asarray(_checked(own, found, 0).mean(axis=0, dtype=np.float64), np.float32)
 
 
 def _checked(own: Features, found: Stored, first: int) -> Rows:
