@@ -12,7 +12,7 @@ from fedpriv.errors import FedprivError
 
 
 def normalised(rows: Rows, beside: BesideFeatures) -> Rows:
-    """Features of records, normalised as a study says, each record by itself: at norm 1, or groups at mean 0 before.
+    """Features of records, normalised as a study says, each record by itself: at its norm, or groups at mean 0 before.
 
     A record all of whose features are 0 stays so, and a group of features that are equal becomes 0.
 
@@ -32,7 +32,7 @@ def normalised(rows: Rows, beside: BesideFeatures) -> Rows:
             groups -= groups.mean(axis=2, keepdims=True)
         case never:
             assert_never(never)
-    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * groups.shape[1])  # so that all are at norm 1
+    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * groups.shape[1]) / beside.norm
     np.divide(groups, length, out=groups, where=length > 0)
     groups[np.broadcast_to(length == 0, groups.shape)] = 0
     return np.asarray(groups.reshape(rows.shape), np.float32)

@@ -108,6 +108,8 @@ def test_normalised_records_have_norm_one_and_groups_mean_zero() -> None:
     parts = np.asarray(group.x).reshape(600, 4, -1)
     assert parts.mean(axis=2) == approx(np.zeros((600, 4)), abs=1e-6)
     assert np.square(parts).sum(axis=2) == approx(np.full((600, 4), 0.25), abs=1e-6)
+    long = featured(table("Histograms", norm=3.0))
+    assert np.linalg.norm(long.x, axis=1) == approx(np.full(600, 3.0), abs=1e-5)
     dark = replace(small_pool(), x=np.zeros((600, 8, 8), np.uint8))
     assert not featured(table("Histograms"), dark).x.any()
 
@@ -139,6 +141,7 @@ def test_roots_of_histograms_are_their_square_roots() -> None:
         (table("Histograms", floor=float("nan")), "features: Histograms: floor must be"),
         (table("Histograms", cells=[9]), "features: cells: 9 pixels a side, and images are 8 × 8"),
         (table("Histograms", groups=3), 'features: groups = 3, and normalise = "record"'),
+        (table("Histograms", norm=2.0, normalise="none"), 'features: norm = 2.0, and normalise = "none"'),
         (table("Histograms", public=True), "features: public = true is of module:Class"),
         (table("Histograms", normalise="group", groups=7), "features: groups = 7 do not divide the"),
         (table("RandomConvolutions", side=8), "features: side = 8 and regions = 2: images of 8 × 8 have 1 × 1"),
