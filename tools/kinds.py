@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from clients.data.features import FEATURES
 from fedpriv._base.tables import inline_toml
 from fedpriv.attacks import ATTACKS, METHODS
 from fedpriv.registry import Kind, Registry
@@ -71,6 +72,12 @@ def attacks() -> str:
         if hasattr(cls, method)
     ]
     return table(["acts on", "`kind`", "what is sent", "knowledge, the default first"], rows)
+
+
+def feature_maps() -> str:
+    """Every kind of features: what it is, and the meaning of its settings."""
+    rows = [[f"`{kind}`", first_line(cls), _meanings(settings_of(cls))] for kind, cls in FEATURES.items()]
+    return table(["`kind`", "what it is", "settings"], rows)
 
 
 def mechanisms() -> str:

@@ -48,6 +48,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "study-tables": kinds.study_tables,
     "attacks": kinds.attacks,
     "mechanisms": kinds.mechanisms,
+    "feature-maps": kinds.feature_maps,
     "every-setting": kinds.every_setting,
 }
 SCHEMA = ROOT / "fedpriv" / "studies" / "study.schema.json"

@@ -85,9 +85,9 @@ def _member(family: Registry[Any], kind: str) -> Schema:
     cls = family[kind]
     settings = (*settings_of(cls), *family.beside, *getattr(cls, "read_once", ()))
     told: Schema = {}
-    for own in settings:  # of two that share a name, such as a number and a table, either may be meant
+    for own in settings:  # what need not be said beside a kind's own of that name: either may be meant
         found = setting_schema(own)
-        told[own.name] = {"anyOf": [told[own.name], found]} if own.name in told else found
+        told[own.name] = {"anyOf": [told[own.name], found]} if own.name in told and not own.needed else found
     filled = {own.name for own in settings} if family in (CARRIERS, RELEASES) else {getattr(cls, "assumes", None)}
     needed = [own.name for own in settings if own.needed and own.name not in filled]  # one may be calibrated
     return {

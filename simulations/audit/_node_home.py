@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clients.data.featured import told_features
 from clients.node.own_key import DEALING
 from clients.node.policy import Policy, read_policy
 from fedpriv._base.tables import toml_text
@@ -88,6 +89,11 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
             f"{directory}: there is no {POLICY} in it, so it is no node's directory: fedpriv deploy status names them"
         )
     policy = read_policy(file)
+    if policy.data and (made := told_features(policy.data)) != "none":
+        raise FedprivError(
+            f"{file}: data.features = {made}: a node's audit puts records in the place of others, and these are "
+            "features of records: audit the study, or a node without features"
+        )
     path = policy.data.settings.get("path") if policy.data else None
     if isinstance(path, str) and not Path(path).is_absolute():
         raise FedprivError(f"{file}: data.path = {path!r} means another place wherever a node starts: write it in full")

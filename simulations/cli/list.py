@@ -136,7 +136,9 @@ def _named(name: str) -> list[dict[str, Any]]:
 
 def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
     """A kind as `fedpriv list --json` has it: settings with defaults, and of each what it is and must be."""
-    settings = (*beside, *settings_of(cls), *getattr(cls, "read_once", ()))  # a kind's own stand over those beside
+    own = [each.name for each in settings_of(cls)]  # which stand over what need not be said beside them
+    beside = [each for each in beside if each.needed or each.name not in own]
+    settings = (*settings_of(cls), *beside, *getattr(cls, "read_once", ()))
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
     defaults: dict[str, Any] = {}  # as they would be written in a study
     for own in settings:

@@ -53,30 +53,29 @@ class RandomConvolutions:
                 f"side = {self.side} and regions = {self.regions}: images of {images.shape[2]} × {images.shape[3]} "
                 f"have {high} × {wide} patches"
             )
-        drawn = _filters(self.filters, images.shape[1] * self.side**2, self.seed)
-        rows, columns = _regions(high, self.regions), _regions(wide, self.regions)
-        out = np.empty((len(images), 2 * self.filters, self.regions, self.regions), np.float32)
-        for image, own in zip(images, out, strict=True):  # one by one: its products are then its own, to the last bit
-            patches = sliding_window_view(image, (self.side, self.side), axis=(1, 2)).transpose(1, 2, 0, 3, 4)
-            flat = patches.reshape(high * wide, -1)
-            flat = flat - flat.mean(axis=1, keepdims=True)
-            flat /= np.sqrt(np.square(flat).mean(axis=1, keepdims=True) + np.float32(self.contrast**2))
-            likeness = (flat @ drawn).reshape(high, wide, -1)
-            both = np.concatenate([likeness, -likeness], axis=2) - np.float32(self.threshold)
-            np.maximum(both, 0, out=both)
-            means = np.add.reduceat(np.add.reduceat(both, rows[:-1], axis=0), columns[:-1], axis=1)
-            own[...] = (means / np.outer(np.diff(rows), np.diff(columns))[..., None]).transpose(2, 0, 1)
-        return out.reshape(len(images), -1)
+        drawn = drawn_filters(self.filters, images.shape[1] * self.side**2, self.seed)
+        rows, columns = (np.arange(self.regions + 1) * size // self.regions for size in (high, wide))
+        sizes = np.outer(np.diff(rows), np.diff(columns))[..., None]
+        found = []
+        for image in images:  # one by one: its products are then its own, to the last bit
+            likeness = (self._patches(image) @ drawn).reshape(high, wide, -1)
+            both = np.maximum(np.concatenate([likeness, -likeness], axis=2) - np.float32(self.threshold), 0)
+            sums = np.add.reduceat(np.add.reduceat(both, rows[:-1], axis=0), columns[:-1], axis=1)
+            found.append((sums / sizes).transpose(2, 0, 1).reshape(-1))
+        return np.asarray(found, np.float32)
+
+    def _patches(self, image: Rows) -> Rows:
+        """All patches of one image (channels, height, width), a row each, at mean 0 and variance about 1."""
+        patches = sliding_window_view(image, (self.side, self.side), axis=(1, 2)).transpose(1, 2, 0, 3, 4)
+        flat = patches.reshape(patches.shape[0] * patches.shape[1], -1)
+        flat = flat - flat.mean(axis=1, keepdims=True)
+        deviation = np.sqrt(np.square(flat).mean(axis=1, keepdims=True) + np.float32(self.contrast**2))
+        return np.asarray(flat / deviation)
 
 
 @lru_cache(maxsize=4)
-def _filters(count: int, size: int, seed: int) -> Rows:
+def drawn_filters(count: int, size: int, seed: int) -> Rows:
     """The random filters, a column each, of mean 0 and norm 1, as every process draws them from that seed."""
     drawn = stream(seed, "random features").standard_normal((size, count))
     drawn -= drawn.mean(axis=0)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=0)), np.float32)
-
-
-def _regions(size: int, count: int) -> list[int]:
-    """Where each of `count` regions of a side begins, as even as can be, and where the last one ends."""
-    return [size * each // count for each in range(count + 1)]

@@ -74,27 +74,27 @@ class Histograms:
             block = [min(self.blocks, count) for count in (rows, columns)]
             width += (rows - block[0] + 1) * (columns - block[1] + 1) * block[0] * block[1] * own * self.orientations
         out = np.empty((len(images), width), np.float32)
-        _fill(images, np.array(plan, np.int64), self.orientations, self.blocks, float(self.floor), out)
+        write_histograms(images, np.array(plan, np.int64), self.orientations, self.blocks, float(self.floor), out)
         return np.sqrt(out, out) if self.root else out
 
 
 @compiled
-def _fill(images: Any, plan: Any, orientations: int, blocks: int, least: float, out: Any) -> None:
+def write_histograms(images: Any, plan: Any, orientations: int, blocks: int, least: float, out: Any) -> None:
     """Write the normalised histograms of images, one image a row, for each (side of cells, turns) of a plan."""
     high, wide = images.shape[2:]
     strength, angle = np.empty((high, wide)), np.empty((high, wide))
     for each in range(len(images)):
-        _gradients(images[each], strength, angle)
+        write_gradients(images[each], strength, angle)
         at = 0
         for row in range(len(plan)):
             side, bins = plan[row, 0], plan[row, 1] * orientations
             cells = np.zeros((high // side, wide // side, bins))
-            _histogram(strength, angle, side, plan[row, 1], cells)
-            at = _blocks(cells, min(blocks, cells.shape[0]), min(blocks, cells.shape[1]), least, out[each], at)
+            add_histogram(strength, angle, side, plan[row, 1], cells)
+            at = write_blocks(cells, min(blocks, cells.shape[0]), min(blocks, cells.shape[1]), least, out[each], at)
 
 
 @compiled
-def _gradients(image: Any, strength: Any, angle: Any) -> None:
+def write_gradients(image: Any, strength: Any, angle: Any) -> None:
     """Write how strongly an image (channels, height, width) changes at each pixel, and in which half turns from 0."""
     channels, high, wide = image.shape
     for i in range(high):
@@ -109,7 +109,7 @@ def _gradients(image: Any, strength: Any, angle: Any) -> None:
 
 
 @compiled
-def _histogram(strength: Any, angle: Any, side: int, turns: int, cells: Any) -> None:
+def add_histogram(strength: Any, angle: Any, side: int, turns: int, cells: Any) -> None:
     """Add each pixel's strength to the two nearest directions of the four nearest cells, each by its nearness."""
     rows, columns, bins = cells.shape
     top, left = (strength.shape[0] - rows * side) // 2, (strength.shape[1] - columns * side) // 2
@@ -121,29 +121,28 @@ def _histogram(strength: Any, angle: Any, side: int, turns: int, cells: Any) -> 
             turned = (turned - floor(turned)) * bins
             first = int(turned)
             part = turned - first
+            share = strength[top + i, left + j] / (side * side)
             row, column = (i + 0.5) / side - 0.5, (j + 0.5) / side - 0.5
-            for p in range(2):
-                near = floor(row) + p
-                for q in range(2):
-                    beside = floor(column) + q
-                    if 0 <= near < rows and 0 <= beside < columns:
-                        share = (1 - abs(row - near)) * (1 - abs(column - beside)) / (side * side)
-                        weight = share * strength[top + i, left + j]
-                        cells[near, beside, first % bins] += weight * (1 - part)
-                        cells[near, beside, (first + 1) % bins] += weight * part
+            add_shares(row, column, first % bins, share * (1 - part), cells)
+            add_shares(row, column, (first + 1) % bins, share * part, cells)
 
 
 @compiled
-def _blocks(cells: Any, high: int, wide: int, least: float, out: Any, at: int) -> int:
+def add_shares(row: float, column: float, bin: int, strength: float, cells: Any) -> None:
+    """Add a strength to one direction of the four cells whose centres are nearest, by nearness; none is outside."""
+    for near in range(floor(row), floor(row) + 2):
+        for beside in range(floor(column), floor(column) + 2):
+            if 0 <= near < cells.shape[0] and 0 <= beside < cells.shape[1]:
+                cells[near, beside, bin] += strength * (1 - abs(row - near)) * (1 - abs(column - beside))
+
+
+@compiled
+def write_blocks(cells: Any, high: int, wide: int, least: float, out: Any, at: int) -> int:
     """Write every block of `high` × `wide` cells, brought to a norm, from place `at` of a row on; the place after."""
     for i in range(cells.shape[0] - high + 1):
         for j in range(cells.shape[1] - wide + 1):
             block = cells[i : i + high, j : j + wide]
-            total = least * least
-            for p in range(high):
-                for q in range(wide):
-                    for bin in range(cells.shape[2]):
-                        total += block[p, q, bin] ** 2
+            total = least * least + np.sum(block**2)
             scale = 1 / sqrt(total) if total > 0 else 0.0
             for p in range(high):
                 for q in range(wide):

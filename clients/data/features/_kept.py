@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from fedpriv._base.arrays import Rows
 from fedpriv._base.files import user_cache
+from fedpriv.errors import FedprivError
 
 _SUM = 32  # bytes behind the array: SHA-256 of all before them
 _BLOCK = 1 << 24  # bytes at a time
@@ -24,18 +25,18 @@ def kept_rows(name: str, make: Callable[[], Rows]) -> Rows:
     A file that is damaged, or cut, is made anew. Only its owner can read it: it is made of records.
     """
     path = user_cache() / "features" / f"{name}.npy"
-    if (found := _whole(path)) is not None:
+    if (found := whole_rows(path)) is not None:
         return found
     rows = make()
     with suppress(OSError):  # no room, or nowhere to write: then they are made in every process
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(path, rows)
-        if (found := _whole(path)) is not None:
+        write_rows(path, rows)
+        if (found := whole_rows(path)) is not None:
             return found
     return rows
 
 
-def _write(path: Path, rows: Rows) -> None:
+def write_rows(path: Path, rows: Rows) -> None:
     """Write features and their SHA-256 into their place at once, so that no other process meets half a file."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
@@ -43,7 +44,7 @@ def _write(path: Path, rows: Rows) -> None:
             file.write(rows.data.cast("B") if rows.size else b"")
             file.flush()
             with open(file.name, "rb") as written:
-                found = _sum_of(written.fileno(), os.fstat(written.fileno()).st_size)
+                found = sum_of_file(written.fileno(), os.fstat(written.fileno()).st_size)
             file.write(found)
             file.flush()
             os.replace(file.name, path)
@@ -52,12 +53,12 @@ def _write(path: Path, rows: Rows) -> None:
             raise
 
 
-def _whole(path: Path) -> Rows | None:
+def whole_rows(path: Path) -> Rows | None:
     """The array of a file of kept features, mapped; None where there is none, or it is not as it was written."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size - _SUM
-            if size < 0 or os.pread(file.fileno(), _SUM, size) != _sum_of(file.fileno(), size):
+            if size < 0 or os.pread(file.fileno(), _SUM, size) != sum_of_file(file.fileno(), size):
                 return None
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -65,9 +66,18 @@ def _whole(path: Path) -> Rows | None:
     return found if isinstance(found, np.ndarray) and found.dtype == np.float32 else None
 
 
-def _sum_of(file: int, size: int) -> bytes:
+def sum_of_file(file: int, size: int) -> bytes:
     """SHA-256 of the first so many bytes of a file."""
-    found = sha256()
+    found = hashlib.sha256()
     for start in range(0, size, _BLOCK):
         found.update(os.pread(file, min(_BLOCK, size - start), start))
     return found.digest()
+
+
+def digest_of_file(file: Path) -> str:
+    """SHA-256 of a file that features come from, in hexadecimal, by which it is known again."""
+    try:
+        with open(file, "rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise FedprivError(f"{file}: cannot be read ({error.strerror})") from None

@@ -6,7 +6,8 @@ Records go through it one at a time, so that what it gives for one does not depe
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def _of_torch(file: Path) -> Mapping[str, Any]:
+def torch_weights(file: Path) -> Mapping[str, Any]:
     """The state dict of a .pt file, read as numbers alone: nothing in the file is run."""
     import torch
 
@@ -33,19 +34,19 @@ def _of_torch(file: Path) -> Mapping[str, Any]:
     return {name: value.numpy() for name, value in found.items()}
 
 
-def _of_safetensors(file: Path) -> Mapping[str, Any]:
+def safetensors_weights(file: Path) -> Mapping[str, Any]:
     """The state dict of a .safetensors file."""
     found: Mapping[str, Any] = import_module("safetensors.numpy").load_file(file)
     return found
 
 
-def _of_npz(file: Path) -> Mapping[str, Any]:
+def npz_weights(file: Path) -> Mapping[str, Any]:
     """The state dict of a .npz file, an array by name."""
     with np.load(file, allow_pickle=False) as found:
         return dict(found)
 
 
-READERS = {".pt": _of_torch, ".safetensors": _of_safetensors, ".npz": _of_npz}
+READERS = {".pt": torch_weights, ".safetensors": safetensors_weights, ".npz": npz_weights}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +61,13 @@ class Pretrained:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name, value in {"weights": self.weights, **({} if self.layer is None else {"layer": self.layer})}.items():
+            if not isinstance(value, str) or not value or "\0" in value:
+                raise FedprivError(f"{name} must be a word, got {value!r}")
         kind = self.network.get("kind") if isinstance(self.network, Mapping) else None
         if not isinstance(kind, str) or ":" not in kind:
             raise FedprivError(f'network must be a table such as {{ kind = "module:Class" }}, got {self.network!r}')
-        if not isinstance(self.weights, str) or Path(self.weights).suffix not in READERS:
+        if Path(self.weights).suffix not in READERS:
             raise FedprivError(f"weights must name a file that ends in {', '.join(READERS)}, got {self.weights!r}")
 
     @property
@@ -85,7 +89,7 @@ class Pretrained:
             found = self.made_by(**{name: value for name, value in self.network.items() if name != "kind"})
         if not isinstance(found, torch.nn.Module):
             raise FedprivError(f"network: {self.network['kind']} is no torch.nn.Module")
-        _fill(found, self.files[0])
+        fill_network(found, self.files[0])
         layers = dict(found.named_modules())
         if self.layer is not None and self.layer not in layers:
             known = ", ".join(name for name in layers if name)
@@ -97,27 +101,26 @@ class Pretrained:
         import torch
 
         torch.set_num_threads(1)
-        given = images_of(records, "Pretrained") if records.ndim > 2 else records
-        seen, network = threading.local(), self._cut
-
-        def keep(_module: Any, _given: Any, found: Any) -> None:
-            """Keep what the layer gives in this thread."""
-            seen.found = found
-
-        layer = network if self.layer is None else network.get_submodule(self.layer)
-        with torch.inference_mode():
-            rows = []
-            handle = layer.register_forward_hook(keep)
-            try:
-                for record in given:
-                    network(torch.from_numpy(np.ascontiguousarray(record))[None])
-                    rows.append(np.asarray(seen.found[0].numpy(), np.float32).reshape(-1))
-            finally:
-                handle.remove()
-        return np.stack(rows)
+        given, network, found = images_of(records, "Pretrained") if records.ndim > 2 else records, self._cut, []
+        with torch.inference_mode(), _kept_of(network.get_submodule(self.layer or "")) as kept:
+            for record in given:
+                network(torch.from_numpy(record)[None])
+                found.append(np.asarray(kept[threading.get_ident()][0].numpy(), np.float32).reshape(-1))
+        return np.stack(found)
 
 
-def _fill(network: nn.Module, file: Path) -> None:
+@contextmanager
+def _kept_of(layer: nn.Module) -> Iterator[dict[int, Any]]:
+    """While it lasts, what a layer has given last, by thread."""
+    kept = dict[int, Any]()
+    handle = layer.register_forward_hook(lambda _, __, found: kept.update({threading.get_ident(): found}))
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+def fill_network(network: nn.Module, file: Path) -> None:
     """Load a file's state dict into a network; refused where a layer is missing, too many, or of another shape."""
     import torch
 
@@ -125,14 +128,10 @@ def _fill(network: nn.Module, file: Path) -> None:
         given = READERS[file.suffix](file)
     except FAULTS as error:
         raise FedprivError(f"{file}: no state dict can be read from it ({reason(error)})") from None
-    wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-    for name, shape in wanted.items():
-        if name not in given:
-            raise FedprivError(f"{file}: lacks {name} of shape {shape}, which {type(network).__name__} has")
-        if tuple(given[name].shape) != shape:
-            raise FedprivError(
-                f"{file}: {name} has the shape {tuple(given[name].shape)}, in {type(network).__name__} it is {shape}"
-            )
-    if more := [name for name in given if name not in wanted]:
-        raise FedprivError(f"{file}: holds {more[0]}, which {type(network).__name__} has not")
+    name = type(network).__name__
+    there, wanted = ({key: tuple(own.shape) for key, own in each.items()} for each in (given, network.state_dict()))
+    for key in dict.fromkeys([*wanted, *there]):
+        if there.get(key) != wanted.get(key):
+            here, now = (f"has the shape {each[key]}" if key in each else "is missing" for each in (there, wanted))
+            raise FedprivError(f"{file}: {key} {here}, and in {name} it {now}")
     network.load_state_dict({name: torch.as_tensor(np.asarray(value)) for name, value in given.items()})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 import numpy as np
 
 from clients.data.features import BesideFeatures
@@ -19,20 +17,14 @@ def normalised(rows: Rows, beside: BesideFeatures) -> Rows:
     >>> normalised(np.float32([[3, 4]]), BesideFeatures()).round(2).tolist()
     [[0.6000000238418579, 0.800000011920929]]
     """
-    match beside.normalise:
-        case "none":
-            return rows
-        case "record":
-            groups = rows.reshape(len(rows), 1, -1).astype(np.float64)
-        case "group":
-            width = int(np.prod(rows.shape[1:]))
-            if width % beside.groups:
-                raise FedprivError(f"groups = {beside.groups} do not divide the {width:,} features of a record evenly")
-            groups = rows.reshape(len(rows), beside.groups, -1).astype(np.float64)
-            groups -= groups.mean(axis=2, keepdims=True)
-        case never:
-            assert_never(never)
-    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * groups.shape[1]) / beside.norm
-    np.divide(groups, length, out=groups, where=length > 0)
-    groups[np.broadcast_to(length == 0, groups.shape)] = 0
-    return np.asarray(groups.reshape(rows.shape), np.float32)
+    if beside.normalise == "none":
+        return rows
+    width, count = int(np.prod(rows.shape[1:])), beside.groups
+    if width % count:
+        raise FedprivError(f"groups = {count} do not divide the {width:,} features of a record evenly")
+    groups = rows.reshape(len(rows), count, -1).astype(np.float64)
+    if beside.normalise == "group":
+        groups -= groups.mean(axis=2, keepdims=True)
+    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * count) / beside.norm
+    scaled = np.divide(groups, length, out=np.zeros_like(groups), where=length > 0)
+    return np.asarray(scaled.reshape(rows.shape), np.float32)

@@ -47,7 +47,7 @@ class Scattering:
         padded = [((side + 2**self.scales) // 2**self.scales + 1) * 2**self.scales for side in (high, wide)]
         more = [((to - side) // 2, (to - side + 1) // 2) for to, side in zip(padded, (high, wide), strict=True)]
         x = np.pad(images.reshape(-1, high, wide), ((0, 0), *more), mode="reflect")
-        found = _coefficients(fft2(x), _filters(padded[0], padded[1], self.scales, self.angles), self)
+        found = coefficients_of(fft2(x), morlet_filters(padded[0], padded[1], self.scales, self.angles), self)
         return np.ascontiguousarray(found.reshape(len(images), -1), np.float32)
 
 
@@ -58,29 +58,33 @@ class Filters(NamedTuple):
     waves: list[list[Vector]]  # by scale and resolution: (angles, height, width)
 
 
-def _coefficients(image: Spectrum, filters: Filters, own: Scattering) -> Vector:
+def coefficients_of(image: Spectrum, filters: Filters, own: Scattering) -> Vector:
     """All channels (images, channels, height, width) of images given by Fourier transform, in Kymatio's order."""
 
     def averaged(spectrum: Spectrum, scale: int) -> Vector:
         """What is left of maps at a scale behind the low-pass filter, without the border that was padded."""
-        kept = ifft2(_thinned(spectrum * filters.low[scale], 2 ** (own.scales - scale))).real[..., 1:-1, 1:-1]
+        kept = ifft2(thinned(spectrum * filters.low[scale], 2 ** (own.scales - scale))).real[..., 1:-1, 1:-1]
         return kept.reshape(len(image), -1, *kept.shape[-2:])
 
-    zeroth, first, second = [averaged(image, 0)], list[Vector](), list[Vector]()
+    first, second = [averaged(image, 0)], list[Vector]()
     for scale in range(own.scales):
-        moduli = fft2(np.abs(ifft2(_thinned(image[:, None] * filters.waves[scale][0], 2**scale))))
+        moduli = moduli_of(image[:, None] * filters.waves[scale][0], 2**scale)
         first.append(averaged(moduli, scale))
         deeper = []
-        for next_scale in range(scale + 1, own.scales if own.order == 2 else 0):
-            waves = moduli[:, :, None] * filters.waves[next_scale][scale]
-            again = fft2(np.abs(ifft2(_thinned(waves, 2 ** (next_scale - scale)))))
-            deeper.append(averaged(again, next_scale).reshape(len(image), own.angles, own.angles, *first[0].shape[2:]))
+        for after in range(scale + 1, own.scales if own.order == 2 else 0):
+            again = averaged(moduli_of(moduli[:, :, None] * filters.waves[after][scale], 2 ** (after - scale)), after)
+            deeper.append(again.reshape(len(image), own.angles, own.angles, *again.shape[2:]))
         if deeper:
             second.append(np.concatenate(deeper, axis=2).reshape(len(image), -1, *first[0].shape[2:]))
-    return np.concatenate([*zeroth, *first, *second], axis=1)
+    return np.concatenate([*first, *second], axis=1)
 
 
-def _thinned(spectrum: Spectrum, step: int) -> Spectrum:
+def moduli_of(spectrum: Spectrum, step: int) -> Spectrum:
+    """The Fourier transform of the moduli of every `step`-th pixel of maps that are given by theirs."""
+    return np.asarray(fft2(np.abs(ifft2(thinned(spectrum, step)))))
+
+
+def thinned(spectrum: Spectrum, step: int) -> Spectrum:
     """The Fourier transform of every `step`-th pixel of maps, each way, from that of all: aliases added up."""
     if step == 1:
         return spectrum
@@ -95,26 +99,26 @@ def _thinned(spectrum: Spectrum, step: int) -> Spectrum:
 
 
 @lru_cache(maxsize=4)
-def _filters(high: int, wide: int, scales: int, angles: int) -> Filters:
+def morlet_filters(high: int, wide: int, scales: int, angles: int) -> Filters:
     """The Morlet filter bank of padded images of that size: slant 4/L, frequency 3π/4 and width 0.8 at the finest."""
 
     def wave(scale: int, angle: int) -> Vector:
         """A wavelet's Fourier transform, which is real: a wave in a Gaussian window, brought to sum 0."""
         width, turn, slant = 0.8 * 2**scale, (angles - angles // 2 - 1 - angle) * pi / angles, 4 / angles
-        window = _gabor(high, wide, width, turn, 0.0, slant)
-        waved = _gabor(high, wide, width, turn, 0.75 * pi / 2**scale, slant)
+        window = gabor_filter(high, wide, width, turn, 0.0, slant)
+        waved = gabor_filter(high, wide, width, turn, 0.75 * pi / 2**scale, slant)
         return np.real(fft2(waved - waved.sum() / window.sum() * window))
 
     waves = []
     for scale in range(scales):
         own = [wave(scale, angle) for angle in range(angles)]
         kept = range(min(scale + 1, max(scales - 1, 1)))
-        waves.append([np.stack([_folded(each, depth) for each in own]) for depth in kept])
-    low = np.real(fft2(_gabor(high, wide, 0.8 * 2 ** (scales - 1), 0.0, 0.0, 1.0)))
-    return Filters([_folded(low, depth) for depth in range(scales)], waves)
+        waves.append([np.stack([folded_filter(each, depth) for each in own]) for depth in kept])
+    low = np.real(fft2(gabor_filter(high, wide, 0.8 * 2 ** (scales - 1), 0.0, 0.0, 1.0)))
+    return Filters([folded_filter(low, depth) for depth in range(scales)], waves)
 
 
-def _gabor(high: int, wide: int, width: float, turn: float, frequency: float, slant: float) -> Spectrum:
+def gabor_filter(high: int, wide: int, width: float, turn: float, frequency: float, slant: float) -> Spectrum:
     """A wave of some direction and frequency in a Gaussian window of some width and slant, wrapped around the image."""
     across = np.array([[cos(turn), -sin(turn)], [sin(turn), cos(turn)]])
     curve = across @ np.diag([1.0, slant * slant]) @ across.T / (2 * width * width)
@@ -127,7 +131,7 @@ def _gabor(high: int, wide: int, width: float, turn: float, frequency: float, sl
     return found * slant / (2 * pi * width * width)
 
 
-def _folded(spectrum: Vector, depth: int) -> Vector:
+def folded_filter(spectrum: Vector, depth: int) -> Vector:
     """A filter's Fourier transform for images of every 2^depth-th pixel: its frequencies above theirs are left out."""
     high, wide = spectrum.shape
     kept = spectrum.copy()

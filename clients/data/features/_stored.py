@@ -34,7 +34,7 @@ class Cached:
 
     def rows_of(self, records: int, held_out: int) -> Rows:
         """The features of a study's records, those held out behind them; refused where the files are of others."""
-        parts = [_mapped(file) for file in self.files]
+        parts = [mapped_rows(file) for file in self.files]
         counts = [records, held_out] if len(parts) == 2 else [records + held_out]
         if not held_out:  # a node's own records, of which none is held out
             parts, counts = parts[:1], [records]
@@ -48,7 +48,7 @@ class Cached:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _mapped(file: Path) -> Rows:
+def mapped_rows(file: Path) -> Rows:
     """A file of features, mapped, as it is; refused where it is no array of rows."""
     found = mapped_array(file)
     if found.ndim < 2 or found.dtype.kind not in "fiub" or 0 in found.shape[1:]:

@@ -17,7 +17,7 @@ from pytest import approx
 import fedpriv as fp
 from clients.data import Digits
 from clients.data.featured import data_set_of, told_features
-from clients.data.features import FEATURES, features_of, making
+from clients.data.features import FEATURES, _rows, features_of, making
 from clients.data.identity import data_digest, data_identity, in_words, same_data
 from clients.data.pool import Pool
 from clients.node.guard import Node
@@ -39,7 +39,7 @@ RNG = np.random.default_rng(3)
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FEDPRIV_CACHE", str(tmp_path / "cache"))
-    making._featured.cache_clear()
+    making.pool_made_once.cache_clear()
     return tmp_path / "cache" / "features"
 
 
@@ -89,8 +89,8 @@ def test_a_pool_of_features_has_a_row_for_each_record_whatever_the_cores(
     assert len(found.x_test) == 40
     assert (found.divide, found.subtract, found.classes) == (1.0, 0.0, 3)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    monkeypatch.setattr(making, "AT_ONCE", 7)
-    again = making.made_rows(pool, features_of(table(kind, normalise="none")))
+    monkeypatch.setattr(_rows, "AT_ONCE", 7)
+    again = _rows.rows_of_pool(pool, features_of(table(kind, normalise="none")))
     assert (again[:600] == found.x).all()
     assert (again[600:] == found.x_test).all()
 
@@ -118,7 +118,7 @@ def test_normalised_records_have_norm_one_and_groups_mean_zero() -> None:
 def test_a_centre_is_of_drawn_shapes_and_the_same_whatever_the_records(normalise: str) -> None:
     pool, own = small_pool(), table("Histograms", normalise=normalise)
     raw, centred = (np.asarray(featured(own | {"centre": asked}, pool).x) for asked in (False, True))
-    moved = raw - making.public_centre(features_of(own | {"centre": True}), (8, 8))
+    moved = raw - _rows.public_centre(features_of(own | {"centre": True}), (8, 8))
     wanted = moved / np.linalg.norm(moved, axis=1, keepdims=True) if normalise == "record" else moved
     assert centred == approx(wanted, abs=1e-6)
     few = replace(pool, x=pool.x[:5], y=pool.y[:5])
@@ -181,7 +181,7 @@ def test_one_of_ones_own_is_checked_and_named_by_the_digest_of_its_code() -> Non
         ("Counting", "gives a record other features beside other records"),
         ("Gaps", "gives record 0 what is not finite"),
         ("Failing", "KeyError: 'pixel'"),
-        ("Short", "must give a row for each of 256 records, got the shape (255, 64)"),
+        ("Short", "must give a row for each of 64 records, got the shape (63, 64)"),
         ("Uneven", "gives a record other features beside other records"),
     ],
 )
@@ -215,11 +215,11 @@ def test_features_are_kept_on_disk_and_found_there_until_the_file_is_damaged(
         lambda content: content[:999] + b"x" + content[1000:],
         lambda _: b"",
     ):
-        making._featured.cache_clear()
+        making.pool_made_once.cache_clear()
         file.write_bytes(damaged(file.read_bytes()))
         assert (np.asarray(featured(table("Histograms")).x) == first).all()
-    making._featured.cache_clear()
-    monkeypatch.setattr(making, "made_rows", None)  # nothing is made: all is found
+    making.pool_made_once.cache_clear()
+    monkeypatch.setattr(making, "rows_of_pool", None)  # nothing is made: all is found
     assert (np.asarray(featured(table("Histograms")).x) == first).all()
 
 
@@ -303,11 +303,11 @@ def test_the_last_layer_alone_is_trained_on_what_a_pretrained_network_makes_of_r
     ("change", "told"),
     [
         ({"network": {"kind": "own_features:Small", "units": 9}},
-         "net.pt: body.1.weight has the shape (12, 64), in Small it is (9, 64)"),
+         "net.pt: body.1.weight has the shape (12, 64), and in Small it has the shape (9, 64)"),
         ({"layer": "bodi"}, "layer 'bodi' (did you mean 'body'?); the network's layers: body, body.0, body.1"),
         ({"network": {"kind": "own_features:Halves"}}, "network: own_features:Halves is no torch.nn.Module"),
         ({"weights": "no.pt"}, "no.pt: cannot be read (No such file or directory)"),
-        ({"network": {"kind": "torch.nn:Flatten"}}, "net.pt: holds body.1.weight, which Flatten has not"),
+        ({"network": {"kind": "torch.nn:Flatten"}}, "shape (12, 64), and in Flatten it is missing"),
     ],
 )  # fmt: skip
 def test_weights_of_another_network_are_refused_by_layer_and_shape(
@@ -358,7 +358,7 @@ def test_a_runs_identity_has_the_digest_of_the_records_and_what_is_made_of_them(
     pool = data_set_of(Kind("Digits", {"features": table("Histograms")})).load()
     own = data_identity("Digits", pool)
     assert own["sha256"] == data_digest(Digits().load())
-    assert own["features"] == {**table("Histograms"), "of": [8, 8]}
+    assert own["features"] == {**table("Histograms"), "of": [8, 8], "code": "fedpriv"}
     assert "1,437 records of 8 × 8 as 1,080 features by Histograms" in in_words(own)
     assert same_data(own, json.loads(json.dumps(own)))
     assert not same_data(own, data_identity("Digits", Digits().load()))
@@ -370,7 +370,7 @@ def test_a_run_on_features_learns_gives_the_same_bytes_from_a_cold_cache_and_can
     first = fp.run(STUDY, tmp_path / "one", quiet=True)
     for file in cache.iterdir():
         file.unlink()
-    making._featured.cache_clear()
+    making.pool_made_once.cache_clear()
     fp.run(STUDY, tmp_path / "two", quiet=True)
     assert (tmp_path / "one" / "records.jsonl").read_bytes() == (tmp_path / "two" / "records.jsonl").read_bytes()
     assert first.ended == "finished"
@@ -386,6 +386,13 @@ def test_arrays_in_python_go_through_the_features_that_a_study_names(tmp_path: P
     assert header["data"]["features"]["of"] == [8, 8]
     assert header["dimension"] == (header["data"]["shape"][0] + 1) * 3
     assert fp.resume(run.directory, data=(x, y), quiet=True).ended == "finished"
+
+
+def test_corruption_strikes_what_a_model_sees_the_features(tmp_path: Path) -> None:
+    noise = {"corruption": {"kind": "FeatureNoise", "share": 1.0, "deviation": 5.0}}
+    clean = fp.run(STUDY, tmp_path / "clean", overrides={"run.rounds": 1}, quiet=True)
+    struck = fp.run(STUDY, tmp_path / "struck", overrides={"run.rounds": 1} | noise, quiet=True)
+    assert struck.rounds != clean.rounds
 
 
 def test_a_dry_run_names_the_features(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -465,6 +472,14 @@ def test_a_study_of_a_server_imports_no_feature_map_that_a_policy_does_not_list(
         study = study_file.parsed_study(ASKED, overrides={"data.features": features})
         with pytest.raises(Refused, match="the study imports 'own_features:"):
             node.answer(study_file.study_text(study), np.zeros(10, np.float32), 1, np.array([0]))
+
+
+def test_an_audit_of_a_node_whose_records_are_features_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node_of(tmp_path / "node", ', features = { kind = "Histograms", cells = [4] }')
+    assert main(["audit", "--node", str(tmp_path / "node"), "--quiet"]) != 0
+    assert 'data.features = {cells = [4], kind = "Histograms"}: a node\'s audit' in capsys.readouterr().err
 
 
 def test_places_are_no_part_of_what_a_node_compares() -> None:

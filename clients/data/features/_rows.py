@@ -1,0 +1,135 @@
+"""Rows of features: made block by block on all cores, or read from files, and every one of them checked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+
+from clients.data.features import Cached, Features
+from clients.data.features._drawn import drawn_shapes
+from clients.data.features._normalised import normalised
+from clients.data.pool import Pool, Stored, scaled_features
+from fedpriv._base.arrays import Rows
+from fedpriv._base.one_thread import one_thread
+from fedpriv.errors import FAULTS, FedprivError, reason
+
+AT_ONCE = 256  # records: a block of a thread
+PROBED = 64  # records by which features are looked at, whether one's depend on others
+SLACK = 1e-4  # of the largest feature: how far floats may be off where other records stand beside one
+SHOWN = 0.5  # seconds between two words on a terminal
+
+
+def rows_of_pool(pool: Pool, own: Features) -> Rows:
+    """The features of all of a pool's records, those held out behind the others, each checked and normalised."""
+    total = len(pool) + len(pool.x_test)
+    if isinstance(own.made, Cached):
+        stored = own.made.rows_of(len(pool), len(pool.x_test))
+        return filled_rows(lambda start, end: checked_rows(own, stored[start:end], start), total, AT_ONCE, 1)
+    if not total:  # a node without records, whose model has a shape all the same
+        return made_block(own, np.zeros((1, *pool.shape), np.float32), 0)[:0]
+    alone = ":" not in own.table.kind
+    if not (alone or own.beside.public):
+        check_alone(own, records_between(pool, 0, PROBED))
+    workers = len(os.sched_getaffinity(0)) if alone else 1  # one's own may not bear threads
+    step = total if own.beside.public else AT_ONCE
+    return filled_rows(
+        lambda start, end: made_block(own, records_between(pool, start, end), start), total, step, workers
+    )
+
+
+def filled_rows(block: Callable[[int, int], Rows], total: int, step: int, workers: int) -> Rows:
+    """All rows of features, from what makes those of the records from one number up to another; all of one shape."""
+    first = block(0, step)
+    out = np.empty((total, *first.shape[1:]), np.float32)
+
+    def fill(start: int) -> None:
+        """Put one block in its place; refused where it is of another shape than the first."""
+        made = block(start, start + step) if start else first
+        if made.shape[1:] != first.shape[1:]:
+            shapes = f"{made.shape[1:]}, where those of record 0 have {first.shape[1:]}"
+            raise FedprivError(f"features of record {start}, those held out counted on, have the shape {shapes}")
+        out[start : start + step] = made
+
+    with one_thread(), ThreadPoolExecutor(workers) as threads:
+        show_progress(threads.map(fill, range(0, total, step)), total, step)
+    return out
+
+
+def records_between(pool: Pool, start: int, end: int) -> Rows:
+    """A pool's records of those numbers as a model would see them, where those held out follow the others."""
+    own, held = pool.x[start:end], pool.x_test[max(0, start - len(pool)) : max(0, end - len(pool))]
+    seen = scaled_features(np.asarray(own), pool.divide, pool.subtract)
+    return seen if not len(held) else np.concatenate([seen, held])
+
+
+def made_block(own: Features, records: Rows, first: int) -> Rows:
+    """A block's features; whatever somebody's own class raises, or gives in the place of rows, is one line."""
+    kind = own.table.kind
+    try:
+        found = np.asarray(own.made(records))
+    except FAULTS as error:
+        if ":" not in kind or isinstance(error, FedprivError):
+            raise
+        raise FedprivError(f"{kind}: {reason(error)}") from error
+    if found.ndim < 1 or len(found) != len(records):
+        raise FedprivError(f"{kind} must give a row for each of {len(records)} records, got the shape {found.shape}")
+    rows = checked_rows(own, found, first)
+    return normalised(rows - public_centre(own, records.shape[1:]), own.beside) if own.beside.centre else rows
+
+
+@lru_cache(maxsize=4)
+def public_centre(own: Features, shape: tuple[int, ...]) -> Rows:
+    """The mean of a study's features over drawn shapes in the place of records of this shape: a constant all know.
+
+    >>> from clients.data.features import features_of
+    >>> public_centre(features_of({"kind": "Histograms", "cells": [4]}), (8, 8)).shape
+    (108,)
+    """
+    drawn = checked_rows(own, np.asarray(own.made(drawn_shapes(shape))), 0)
+    return np.asarray(drawn.mean(axis=0, dtype=np.float64), np.float32)
+
+
+def checked_rows(own: Features, found: Stored, first: int) -> Rows:
+    """A block's features as float32, normalised; refused where they are no numbers, or not finite."""
+    kind = own.table.kind
+    if found.dtype.kind not in "fiub" or found.ndim < 2 or 0 in found.shape[1:]:
+        raise FedprivError(f"{kind} must give rows of real numbers, got {found.dtype} of shape {found.shape}")
+    with np.errstate(over="ignore"):
+        rows = found.astype(np.float32)
+    if not (finite := np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).all():
+        raise FedprivError(f"{kind} gives record {first + int(np.argmin(finite))} what is not finite")
+    return normalised(rows, own.beside)
+
+
+def check_alone(own: Features, records: Rows) -> None:
+    """Refuse features that are others where other records stand beside one: they tell of those, whatever ε says.
+
+    Looked at are some records, alone, by halves and the other way round: no proof, which is their author's.
+    """
+    whole, half = made_block(own, records, 0), max(1, len(records) // 2)
+    parts = (whole[:half], records[:half]), (whole[:1], records[:1]), (whole[::-1], records[::-1].copy())
+    for before, some in parts:
+        now = made_block(own, some, 0)
+        if before.shape != now.shape or not np.abs(before - now).max() <= SLACK * np.abs(before).max():
+            raise FedprivError(
+                f"{own.table.kind} gives a record other features beside other records: it must look at each alone, "
+                "or say public = true, where these records, or what it takes of them, are public"
+            )
+
+
+def show_progress(done: Iterable[None], total: int, step: int) -> None:
+    """Wait until all blocks are made, and say on a terminal how many records have their features."""
+    told, live, shown = time.monotonic(), sys.stderr.isatty(), False
+    for count, _ in enumerate(done, 1):
+        if live and time.monotonic() - told > SHOWN:
+            told, shown = time.monotonic(), True
+            print(f"\rfeatures of {min(total, count * step):,} of {total:,} records", end="", file=sys.stderr)
+            sys.stderr.flush()
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
