@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Rows
 from fedpriv.errors import FedprivError
@@ -29,7 +30,7 @@ def drawn_shapes(shape: tuple[int, ...]) -> Rows:
     return np.ascontiguousarray(np.broadcast_to(out.reshape(where), (DRAWN, *shape)))
 
 
-def _draw(image: Rows, down: Rows, right: Rows, rng: np.random.Generator) -> None:
+def _draw(image: Rows, down: NDArray[np.float64], right: NDArray[np.float64], rng: np.random.Generator) -> None:
     """Lay one shape of its own place, size, turn, softness and brightness over an image."""
     turn, (x, y), (wide, high) = rng.uniform(0, np.pi), rng.normal(0, 0.2, 2), rng.uniform(0.2, 1, 2)
     power, soft, bright = rng.choice([2, 4, 8]), rng.uniform(2, 10), rng.uniform(0.2, 1)
