@@ -37,8 +37,7 @@ class Recipe:
 RECIPES = (
     Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100")),
     Recipe("one holder", "dpsgd-fashion"),
-    Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=8",)),
-    Recipe("sums alone", "fashion-votes", ("privacy.epsilon=1", "run.rounds=15", "server.step=8")),
+    Recipe("sums alone", "fashion-votes", ("privacy.epsilon=1", "run.rounds=15", "server.step=4")),
     Recipe("sums alone", "fashion-votes"),
     Recipe("sums alone, a tenth flips signs", "fashion-votes", FLIPPING),
 )
