@@ -67,6 +67,7 @@ FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a
     "fedpriv/estimation/tested.py",  # the same, that a probe looks at in the records' place
     "clients/models/_large_networks.py",  # weights to begin with
     "clients/data/features/_convolutions.py",  # public filters
+    "clients/data/features/_drawn.py",  # public shapes
     "fedpriv/auditing/ranks.py",  # audits that are only simulated
 }  # fmt: skip
 FLOATS = {"normal", "laplace", "standard_normal", "multivariate_normal", "exponential", "standard_exponential"}

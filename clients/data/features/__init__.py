@@ -17,7 +17,7 @@ from clients.data.features._network import Pretrained
 from clients.data.features._scattering import Scattering
 from clients.data.features._stored import Cached
 from fedpriv._base.arrays import Rows
-from fedpriv.errors import FedprivError, whole
+from fedpriv.errors import FedprivError, positive, whole
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import check_fields
 
@@ -53,6 +53,10 @@ class BesideFeatures:
         Normalise, "whether a record's features are brought to norm 1, groups of them to mean 0 before, or left"
     ] = "record"
     groups: Annotated[int, whole, 'of normalise = "group": how many runs of equally many features'] = 1
+    norm: Annotated[float, positive, "what norm a record is brought to; a layer's bias sees 1"] = 1.0
+    centre: Annotated[
+        bool, "whether the mean of the features of drawn shapes is taken off first: it is public, and most of the norm"
+    ] = False
     public: Annotated[
         bool,
         "of module:Class: whether it may look at all records at once, as these, or what it takes of them, are public",
@@ -60,6 +64,8 @@ class BesideFeatures:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.norm != 1 and self.normalise == "none":
+            raise FedprivError(f'norm = {self.norm}, and normalise = "none" brings records to none')
         if self.groups != 1 and self.normalise != "group":
             raise FedprivError(f'groups = {self.groups}, and normalise = "{self.normalise}": "group" has groups')
 
@@ -107,4 +113,6 @@ def features_of(table: Any) -> Features:
         raise FedprivError(f"features: {error}") from None
     if beside.public and ":" not in table["kind"]:
         raise FedprivError(f"features: public = true is of module:Class: {table['kind']} looks at one record at a time")
+    if beside.centre and table["kind"] == "Cached":
+        raise FedprivError("features: centre = true makes features of drawn shapes, and Cached makes none")
     return Features(Kind(table["kind"], {name: table[name] for name in table if name != "kind"}), made, beside)

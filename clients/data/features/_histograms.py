@@ -48,6 +48,7 @@ class Histograms:
     floor: Annotated[
         float, real, at_least_zero, "e of v / √(‖v‖² + e²), by which a block v is normalised: as large as noise"
     ] = 0.02
+    root: Annotated[bool, "whether their square roots are given, in which weak gradients count more"] = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -74,7 +75,7 @@ class Histograms:
             width += (rows - block[0] + 1) * (columns - block[1] + 1) * block[0] * block[1] * own * self.orientations
         out = np.empty((len(images), width), np.float32)
         write_histograms(images, np.array(plan, np.int64), self.orientations, self.blocks, float(self.floor), out)
-        return out
+        return np.sqrt(out, out) if self.root else out
 
 
 @compiled

@@ -10,7 +10,7 @@ from fedpriv.errors import FedprivError
 
 
 def normalised(rows: Rows, beside: BesideFeatures) -> Rows:
-    """Features of records, normalised as a study says, each record by itself: at norm 1, or groups at mean 0 before.
+    """Features of records, normalised as a study says, each record by itself: at its norm, or groups at mean 0 before.
 
     A record all of whose features are 0 stays so, and a group of features that are equal becomes 0.
 
@@ -25,6 +25,6 @@ def normalised(rows: Rows, beside: BesideFeatures) -> Rows:
     groups = rows.reshape(len(rows), count, -1).astype(np.float64)
     if beside.normalise == "group":
         groups -= groups.mean(axis=2, keepdims=True)
-    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * count)  # so that all of a record's have norm 1
+    length = np.sqrt(np.square(groups).sum(axis=2, keepdims=True) * count) / beside.norm
     scaled = np.divide(groups, length, out=np.zeros_like(groups), where=length > 0)
     return np.asarray(scaled.reshape(rows.shape), np.float32)

@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import numpy as np
 
 from clients.data.features import Cached, Features
+from clients.data.features._drawn import drawn_shapes
 from clients.data.features._normalised import normalised
 from clients.data.pool import Pool, Stored, scaled_features
 from fedpriv._base.arrays import Rows
@@ -76,7 +78,20 @@ def made_block(own: Features, records: Rows, first: int) -> Rows:
         raise FedprivError(f"{kind}: {reason(error)}") from error
     if found.ndim < 1 or len(found) != len(records):
         raise FedprivError(f"{kind} must give a row for each of {len(records)} records, got the shape {found.shape}")
-    return checked_rows(own, found, first)
+    rows = checked_rows(own, found, first)
+    return normalised(rows - public_centre(own, records.shape[1:]), own.beside) if own.beside.centre else rows
+
+
+@lru_cache(maxsize=4)
+def public_centre(own: Features, shape: tuple[int, ...]) -> Rows:
+    """The mean of a study's features over drawn shapes in the place of records of this shape: a constant all know.
+
+    >>> from clients.data.features import features_of
+    >>> public_centre(features_of({"kind": "Histograms", "cells": [4]}), (8, 8)).shape
+    (108,)
+    """
+    drawn = checked_rows(own, np.asarray(own.made(drawn_shapes(shape))), 0)
+    return np.asarray(drawn.mean(axis=0, dtype=np.float64), np.float32)
 
 
 def checked_rows(own: Features, found: Stored, first: int) -> Rows:

@@ -31,7 +31,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([""], list(COMMANDS)),
         (["run", "--dr"], ["--dry-run", "--driver"]),
         (["run", "--driver", ""], ["flower", "direct"]),
-        (["run", "fashion-"], ["fashion-records"]),
+        (["run", "fashion-"], ["fashion-records", "fashion-votes"]),
         (["report", "--c"], ["--csv"]),
         (["deploy", ""], ["up", "status", "down", "check"]),
         (["completion", ""], ["bash", "zsh", "tcsh"]),

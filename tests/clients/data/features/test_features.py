@@ -108,8 +108,26 @@ def test_normalised_records_have_norm_one_and_groups_mean_zero() -> None:
     parts = np.asarray(group.x).reshape(600, 4, -1)
     assert parts.mean(axis=2) == approx(np.zeros((600, 4)), abs=1e-6)
     assert np.square(parts).sum(axis=2) == approx(np.full((600, 4), 0.25), abs=1e-6)
+    long = featured(table("Histograms", norm=3.0))
+    assert np.linalg.norm(long.x, axis=1) == approx(np.full(600, 3.0), abs=1e-5)
     dark = replace(small_pool(), x=np.zeros((600, 8, 8), np.uint8))
     assert not featured(table("Histograms"), dark).x.any()
+
+
+@pytest.mark.parametrize("normalise", ["record", "none"])
+def test_a_centre_is_of_drawn_shapes_and_the_same_whatever_the_records(normalise: str) -> None:
+    pool, own = small_pool(), table("Histograms", normalise=normalise)
+    raw, centred = (np.asarray(featured(own | {"centre": asked}, pool).x) for asked in (False, True))
+    moved = raw - _rows.public_centre(features_of(own | {"centre": True}), (8, 8))
+    wanted = moved / np.linalg.norm(moved, axis=1, keepdims=True) if normalise == "record" else moved
+    assert centred == approx(wanted, abs=1e-6)
+    few = replace(pool, x=pool.x[:5], y=pool.y[:5])
+    assert np.array_equal(featured(own | {"centre": True}, few).x, centred[:5])
+
+
+def test_roots_of_histograms_are_their_square_roots() -> None:
+    plain, root = (featured(table("Histograms", normalise="none", root=asked)).x for asked in (False, True))
+    assert np.square(root) == approx(np.asarray(plain), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +141,12 @@ def test_normalised_records_have_norm_one_and_groups_mean_zero() -> None:
         (table("Histograms", floor=float("nan")), "features: Histograms: floor must be"),
         (table("Histograms", cells=[9]), "features: cells: 9 pixels a side, and images are 8 × 8"),
         (table("Histograms", groups=3), 'features: groups = 3, and normalise = "record"'),
+        (table("Histograms", norm=2.0, normalise="none"), 'features: norm = 2.0, and normalise = "none"'),
         (table("Histograms", public=True), "features: public = true is of module:Class"),
         (table("Histograms", normalise="group", groups=7), "features: groups = 7 do not divide the"),
         (table("RandomConvolutions", side=8), "features: side = 8 and regions = 2: images of 8 × 8 have 1 × 1"),
         (table("Scattering", order=3), "features: Scattering: order must be at most 2"),
+        (table("Cached", path="here", centre=True), "features: centre = true makes features of drawn shapes"),
         (table("Cached", path=""), "features: Cached: path must name a directory"),
         (table("Pretrained", network={"kind": "Small"}, weights="a.pt"), "features: Pretrained: network must be a"),
         (
