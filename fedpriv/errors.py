@@ -92,13 +92,6 @@ def _not_whole(value: Any, least: int) -> str:
     return f"must be {bound}, got {str(value)[:40]}"
 
 
-def _no_share(value: Any) -> str:
-    """The end of an error line where a setting is no probability, a number from 0 to 1; empty where it is one."""
-    if not _no_number(value) and 0 <= value <= 1:
-        return ""
-    return f"must be between 0 and 1, got {value if isinstance(value, Real) else repr(value)}"
-
-
 def whole_from(least: int) -> Constraint:
     """The check that fields of settings are declared with: a whole number of at least `least`.
 
@@ -150,7 +143,15 @@ positive = Constraint(
     lambda own: _not_finite(own) or ("" if own > 0 else f"must be positive, got {own}"),
 )  # fmt: skip
 at_least_zero = limited(least=0)
-probability = Constraint("between 0 and 1", {"minimum": 0, "maximum": 1}, _no_share)
+probability = Constraint(
+    "between 0 and 1",
+    {"minimum": 0, "maximum": 1},
+    lambda value: (
+        ""
+        if not _no_number(value) and 0 <= value <= 1
+        else f"must be between 0 and 1, got {value if isinstance(value, Real) else repr(value)}"
+    ),
+)
 whole = whole_from(1)
 natural = whole_from(0)
 truth = Constraint(

@@ -97,7 +97,9 @@ class Node:
         try:
             study = self.policy.read_study(text)
             self._check(study, weights, round, clients, settings)
-            told = _asking(study, asks) if asks else study
+            told = study if not asks else asking_study(study, asks) if asks in QUESTIONS else None
+            if told is None:
+                raise Refused("the study has no [evaluation] that asks this: nobody answers about its model")
             with own_ledger.opened_ledger(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
@@ -235,13 +237,6 @@ class Node:
         if study.privacy.in_places:
             return pool, in_order(pool, study.clients.count, *held)
         return pool, dealt_records(pool, key_in(self.folder, DEALING), study.clients.count, *held)
-
-
-def _asking(study: Study, asks: Question) -> Study:
-    """The study of the answers that a server asks a node's clients for; refused where its evaluation asks no such."""
-    if (found := asking_study(study, asks) if asks in QUESTIONS else None) is None:
-        raise Refused("the study has no [evaluation] that asks this: nobody answers about its model")
-    return found
 
 
 def _given(answer: bytes) -> bytes:

@@ -165,10 +165,6 @@ class Policy:
             clip = float(study.privacy.drawn_by.clip if private is None else private.clip)
         elif study.privacy.hidden is not None:
             clip = study.privacy.hidden.gradient
-            if self.data is not None and study.privacy.adjacency == "add-remove":
-                raise Refused(
-                    "HiddenState of this client's own data: adjacency 'replace', as a record less moves others"
-                )
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:
@@ -177,11 +173,19 @@ class Policy:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
             )
-        if self.data is not None and (asked := told_features(study.data)) != (own := told_features(self.data)):
+        if self.data is not None:
+            self._check_own_data(study, self.data)
+
+    @staticmethod
+    def _check_own_data(study: Study, data: Kind) -> None:
+        """Refuse a study by whose rounds no ε of a node's own data would hold, or that is of other features of them."""
+        if study.privacy.hidden is not None and study.privacy.adjacency == "add-remove":
+            raise Refused("HiddenState of this client's own data: adjacency 'replace', as a record less moves others")
+        if (asked := told_features(study.data)) != (own := told_features(data)):
             raise Refused(
                 f"the study's data.features: {asked}; this client's, by its policy: {own}: they must be alike"
             )
-        if self.data is not None and (study.corruption is not None or study.clients.attackers):
+        if study.corruption is not None or study.clients.attackers:
             raise Refused(
                 "the study corrupts records by their numbers, which one record more moves, or asks clients to play "
                 "attackers: no ε of this client's own data would hold"

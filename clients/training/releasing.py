@@ -80,7 +80,11 @@ class Releasing:
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             release = release_in(release_at(self._sum, settings), round, self._study.run.rounds)
-            axes = self._axes(release, now)
+            axes = np.ones(
+                1
+            )  # by what a gradient's coordinates are divided before it is clipped; the sum is multiplied
+            if isinstance(release, DpSgd) and release.shape == "ellipsoid":
+                axes = ellipsoid_axes(now.astype(np.float64) - self._net.initial())  # which everybody has seen
             batch = self._batch(release, axes, now, x[0], y[0], chosen, round, step)
             self.dropped[client] += int((~batch.usable).sum())
             found = release.released(batch, rng)
@@ -90,15 +94,6 @@ class Releasing:
         if settings:
             self.adapted[client] = settings
         return total
-
-    def _axes(self, release: PrivateSum, now: Rows) -> Vector:
-        """By what each coordinate of a gradient is divided before a release clips it; its sum is multiplied by that.
-
-        One number, 1, of a ball; of an ellipsoid a function of weights that everybody has seen before the step.
-        """
-        if not (isinstance(release, DpSgd) and release.shape == "ellipsoid"):
-            return np.ones(1)
-        return ellipsoid_axes(now.astype(np.float64) - self._net.initial())
 
     def _batch(
         self, release: PrivateSum, axes: Vector, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int

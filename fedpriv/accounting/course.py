@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf, sqrt
 
 import numpy as np
@@ -211,14 +210,10 @@ class Course:
 
     def _apart(self, rounds: int) -> float:
         """μ of so many rounds, as if every message were seen."""
-        given = zip(self._times(rounds if self.in_turn else 1), self._squares, strict=True)
-        once = sqrt(sum(event.rounds * square for event, square in given)) * OUTWARD
+        given = zip(self._times(rounds if self.in_turn else 1), self.events, strict=True)
+        squares = [event.rounds * mu_of(own) ** 2 for event, own in given if event.rounds]
+        once = sqrt(sum(squares)) * OUTWARD
         return once if self.in_turn else once * sqrt(rounds)
-
-    @cached_property
-    def _squares(self) -> list[float]:
-        """μ² of one round of each event."""
-        return [mu_of(event) ** 2 if event.rounds else 0.0 for event in self.events]
 
     def upper(self, rounds: int) -> float:
         """The certified ε(δ) after so many rounds, kept once worked out: what a study promises, its budget counts."""

@@ -286,6 +286,7 @@ def seen_as_one(event: Event) -> Any:
             assert_never(never)
 
 
+@lru_cache(maxsize=1024)
 def mu_of(event: Event) -> float:
     """A Gaussian-DP μ of one round of an event, as if every message were seen; sampling only helps."""
     if isinstance(event.mechanism, Ptr):

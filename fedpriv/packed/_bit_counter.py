@@ -92,7 +92,7 @@ def _count(rows: Bytes, planes: Bytes) -> None:
                 _row(rows, row + 6, start, stop, nothing), _row(rows, row + 7, start, stop, nothing),
             )  # fmt: skip
             for level in range(3, len(planes)):
-                _add_carry(planes[level, start:stop], carry)
+                add_carry(planes[level, start:stop], carry)
         for level in range(min(3, len(planes))):
             planes[level, start:stop] = low[level * _BLOCK : level * _BLOCK + stop - start]
 
@@ -131,7 +131,7 @@ def _added(first: np.uint8, second: np.uint8, third: np.uint8) -> tuple[np.uint8
 
 
 @compiled
-def _add_carry(plane: Bytes, carry: Bytes) -> None:
+def add_carry(plane: Bytes, carry: Bytes) -> None:
     """Add a carry to one plane of the counter: the sum is left in `plane`, and what that carries in `carry`."""
     for place in range(len(plane)):
         plane[place], carry[place] = np.uint8(plane[place] ^ carry[place]), np.uint8(plane[place] & carry[place])

@@ -84,7 +84,7 @@ class Batch:
 
     def add_to(self, total: Vector, kept: NDArray[np.bool_], fine: FineGrid) -> None:
         """Add some of the batch's clipped gradients to a total, each toward zero in steps of a grid."""
-        _add(self.rows, np.where(kept, self.factors, 0.0) / fine.step, kept, total)
+        add_toward_zero(self.rows, np.where(kept, self.factors, 0.0) / fine.step, kept, total)
 
 
 class Blocks:
@@ -141,7 +141,7 @@ class Released(NamedTuple):
 
 
 @compiled
-def _add(rows: Rows, factors: Vector, kept: NDArray[np.bool_], total: Vector) -> None:
+def add_toward_zero(rows: Rows, factors: Vector, kept: NDArray[np.bool_], total: Vector) -> None:
     """Add factors · rows, toward zero, to a batch's total, without those not kept: one pass over memory.
 
     Whole numbers, as floats: there is an instruction that rounds four of them toward zero, and none that converts them.

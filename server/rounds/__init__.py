@@ -255,7 +255,9 @@ class Rounds:
             line |= {"accuracy": None, "r2": figure}
         if self.study.server.tolerance:
             line["tolerance"] = tolerance
-        if names := self._adapting:  # the mean over all clients of each setting
+        private = self.plan.private_sum  # or a curator, whose clip norm is what may adapt
+        names = private.adapts if private is not None else ("clip",) * bool(self.study.first_settings)
+        if names:  # the mean over all clients of each setting
             line["adapted"] = dict(zip(names, state.settings.mean(axis=0).tolist(), strict=True))
         if inbox.broken is not None:
             line["attack_failed"] = inbox.broken
@@ -265,14 +267,6 @@ class Rounds:
     def _charges_all(self) -> bool:
         """Whether the run's rounds are charged to all clients, asked or not, as its curator says."""
         return self.study.curator is not None and self.study.curator.charges_all
-
-    @property
-    def _adapting(self) -> tuple[str, ...]:
-        """The names of the settings that adapt in this run: of its clients' releases, or a curator's clip norm."""
-        private = self.plan.private_sum
-        if private is not None:
-            return private.adapts
-        return ("clip",) if self.study.first_settings else ()
 
     def _looked_at(self, round: int) -> bool:
         """Whether the round is evaluated: every so many are, and the last."""

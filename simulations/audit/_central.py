@@ -116,7 +116,11 @@ class Means:
         reading = replace(directions.reading_of(self.study), seed=(self.study.run.seed << 64) + number)
         settings, told, clips = self.curator.first_settings, [], []
         for round in range(1, self.rounds + 1):
-            asked = np.flatnonzero(self._asked(len(held), reading.seed, round))
+            asked = np.arange(len(held))
+            if isinstance(self.curator, DpFtrl):  # all, when it is their turn
+                asked = asked[: 0 if (round - 1) % self.curator.mechanism.apart else None]
+            elif self.event.sampling < 1:  # those whose coin says so
+                asked = np.intersect1d(asked, self.study.clients.schedule.asked(len(held), reading.seed, round))
             rows = np.zeros((self._rows, DIMENSION))
             rows[asked, asked] = sign[asked]
             clips.append((*settings, self.curator.bound or 1.0)[0])
@@ -124,15 +128,6 @@ class Means:
             told.append(found.total)
             settings = found.settings
         return np.array(told), np.array(clips)
-
-    def _asked(self, canaries: int, seed: int, round: int) -> NDArray[np.bool_]:
-        """Which of a block's canaries a round has: all when it is their turn, or those whose coin says so."""
-        own, asked = self.curator, np.ones(canaries, bool)
-        if isinstance(own, DpFtrl):
-            return asked & ((round - 1) % own.mechanism.apart == 0)
-        if self.event.sampling < 1:
-            return np.isin(np.arange(canaries), self.study.clients.schedule.asked(canaries, seed, round))
-        return asked
 
 
 def said_of_canaries(curator: Curator, told: Rows, clips: Vector) -> Vector:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from clients.data.pool import Pool
 from clients.node.own_records import pool_of_policy, wrong_with_data
-from clients.node.policy import Policy
 from clients.training.prepared import net_of
 from fedpriv._base.arrays import Rows
 from fedpriv.accounting.event import Event
@@ -37,14 +36,6 @@ class Pair(NamedTuple):
     swapped: bool = False  # whether a single record took the place of another
 
 
-def _calibrated(study: Study, pool: Pool | None) -> tuple[Study, Pool]:
-    """A study as its server would send it to the node, and the records: the policy's, or else the study's own."""
-    if pool is None:
-        plan = planned(study)
-        return plan.study, plan.pool
-    return calibrated_study(study, net_of(study, pool).dimension), pool
-
-
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A node asked for a study: as a server would send it, at its first model, and what a message is charged."""
@@ -66,7 +57,11 @@ class Subject:
         copy.begin()
         if wrong := wrong_with_data(copy.directory / POLICY):
             raise FedprivError(f"{copy.home.directory}: this node's data allow no answer: {wrong}")
-        study, pool = _calibrated(study, pool_of_policy(policy))
+        if (pool := pool_of_policy(policy)) is None:  # the study's own records, as its server would send it to the node
+            plan = planned(study)
+            study, pool = plan.study, plan.pool
+        else:
+            study = calibrated_study(study, net_of(study, pool).dimension)
         policy.check(study)
         if study.privacy.hidden is not None:
             raise FedprivError(
@@ -123,15 +118,6 @@ class Subject:
             words = words or found[0].words
         raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
-    def _difference(self, directory: Path, policy: Policy) -> Difference:
-        """Which records a --neighbour directory's data have that the node's have not, and the other way round."""
-        try:
-            other = pool_of_policy(policy)
-            assert other is not None  # it names data
-            return Difference.of(self.pool, other)
-        except FedprivError as error:
-            raise FedprivError(f"{directory}: these data are no neighbour's: {error}") from None
-
     def beside(self, directory: Path) -> Pair:
         """The node and the neighbour that --neighbour names, checked to differ in the data of one unit alone."""
         home = self.copy.home
@@ -142,7 +128,12 @@ class Subject:
                     f"{place / POLICY}: names no data, so its records are a study's: leave out --neighbour"
                 )
         home.check_same(directory, table)
-        difference = self._difference(directory, policy)
+        try:
+            other = pool_of_policy(policy)
+            assert other is not None  # it names data
+            difference = Difference.of(self.pool, other)
+        except FedprivError as error:
+            raise FedprivError(f"{directory}: these data are no neighbour's: {error}") from None
         swapped = all(map(len, difference.only))
         one = home.policy.unit == "record" or home.policy.clients > 1
         difference.check((home.directory, directory), one=one, replaced=self.event.adjacency == "replace" and swapped)
