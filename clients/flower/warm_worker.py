@@ -116,7 +116,7 @@ def load_everything() -> None:
     """Load all that a worker's answers may need; a rehearsed round uses what is loaded by its first use."""
     import clients.flower.masking
     import clients.training.releasing  # noqa: F401
-    from clients.node.policy import total_epsilon
+    from clients.node.costs import total_epsilon
     from fedpriv.studies import file as study_file
     from fedpriv.studies import promise as guarantee
 

@@ -11,16 +11,15 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, assert_never, get_args
+from typing import Annotated, Any, Literal, assert_never
 
 from clients.data import DATA_SETS
 from clients.data.featured import Featured, data_set_of, told_features
 from clients.data.pool import MOST_CLASSES
 from clients.node import _untrusted as untrusted
+from clients.node.costs import counted_epsilon, total_epsilon
 from fedpriv._base.spelling import rounded_up, short_number
-from fedpriv.accounting.account import Account, spent_epsilon
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError, limited, natural, one_of, positive, whole, whole_from
@@ -219,7 +218,7 @@ class Policy:
         """
         if self.round is not None and not (cost := total_epsilon(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {rounded_up(cost, 6)}, at most {self.round.epsilon:g} a round")
-        if not (cost := _spent(after, self.budget.delta, alike)) <= self.budget.epsilon:
+        if not (cost := counted_epsilon(after, self.budget.delta, alike)) <= self.budget.epsilon:
             raise Refused(
                 f"it would take ε to {rounded_up(cost, 6)} at δ = {short_number(self.budget.delta)}, "
                 f"past the budget of {self.budget.epsilon:g} in this client's policy"
@@ -229,35 +228,6 @@ class Policy:
 def _ids(policy: Policy) -> set[str]:
     """The words in a node policy's `studies` that look like a study's id: they allow by id, never by a name."""
     return {word for word in policy.studies or () if re.fullmatch("[0-9a-f]{16}", word)}
-
-
-@lru_cache(maxsize=4096)
-def _spent(events: tuple[Event, ...], delta: float, alike: bool) -> float:
-    """The ε that a node's budget counts for all these events, whatever is asked next; `alike`: none was chosen."""
-    return spent_epsilon(_comparable(events), delta, partial(total_epsilon, events) if alike else None)
-
-
-@lru_cache(maxsize=4096)  # an audit asks the same again and again
-def total_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """An upper bound of ε(δ) of a node's events together, for a record; where all are of clients, for a client too.
-
-    Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
-    δ, by basic composition. Where some are of one record in the place of another, all are costed as such.
-    """
-    known = _comparable(events)
-    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in known if each.unit == unit))]
-    return sum(Account(own).upper_epsilon(delta / len(groups)) for own in groups)
-
-
-def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """A node's events, those of each unit under one adjacency, so that they can be costed together."""
-    found: list[Event] = []
-    for unit in get_args(Unit):
-        own = [each for each in events if each.unit == unit]
-        if len({each.adjacency for each in own}) > 1:
-            own = [replace(each, adjacency="replace") for each in own]
-        found += own
-    return tuple(found)
 
 
 def read_policy(path: Path) -> Policy:

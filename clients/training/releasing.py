@@ -80,9 +80,7 @@ class Releasing:
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             release = release_in(release_at(self._sum, settings), round, self._study.run.rounds)
-            axes = np.ones(
-                1
-            )  # by what a gradient's coordinates are divided before it is clipped; the sum is multiplied
+            axes: Vector = np.ones(1)  # by what a gradient is divided before it is clipped, and the sum multiplied
             if isinstance(release, DpSgd) and release.shape == "ellipsoid":
                 axes = ellipsoid_axes(now.astype(np.float64) - self._net.initial())  # which everybody has seen
             batch = self._batch(release, axes, now, x[0], y[0], chosen, round, step)

@@ -31,7 +31,7 @@ from fedpriv.mechanisms import (
     Ternary,
     settings_of,
 )
-from fedpriv.mechanisms.abilities import AddsUp
+from fedpriv.mechanisms.abilities import AddsUp, Particular
 from fedpriv.mechanisms.own import is_own, try_own
 from fedpriv.mechanisms.ptr import check_adjacency, check_seen, most_seen
 from fedpriv.mechanisms.ptr_pairs import Seen
@@ -95,20 +95,8 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
-        if isinstance(self.mechanism, GeneralPtr) and not (self.sampling == 1 and isinstance(self.trust, Central)):
-            raise FedprivError(
-                "GeneralPtr is a curator's answer about all records: trust must be 'central', sampling 1, got "
-                f"{word_of(self.trust)!r}, {self.sampling:g}"
-            )
-        if isinstance(self.mechanism, BandedGaussian):
-            at_most("planned", self.mechanism.planned, rounds=self.rounds)
-            if self.sampling < 1 or not isinstance(self.trust, Central):
-                raise FedprivError(
-                    "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust "
-                    "'central', and no sampling"
-                )
-        if isinstance(self.mechanism, HiddenState):
-            _check_hidden(self)
+        if isinstance(self.mechanism, Particular):
+            self.mechanism.check_event(self.unit, self.trust, self.sampling, self.rounds)
         self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
@@ -279,17 +267,6 @@ def _check_costed(mechanism: object) -> None:
         try_own(mechanism)
     elif type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
-
-
-def _check_hidden(event: Event) -> None:
-    """Refuse an event of hidden local steps which their theorem does not cover: of clients, or on random batches."""
-    if event.unit != "record":
-        raise FedprivError("HiddenState protects records, whose steps its client makes: unit must be 'record'")
-    if event.sampling < 1:
-        raise FedprivError(
-            f"sampling = {event.sampling:g}: HiddenState is of fixed batches that are public; random ones inside its "
-            "steps are not covered, and DpSgd charges each step on them"
-        )
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:

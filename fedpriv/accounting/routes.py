@@ -31,10 +31,9 @@ SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave 
 BOXED = 64  # coordinates up to which the box around the ball is worth a look
 REPLACED = "a record made its opposite in a sum, Poisson sampled"
 THEOREMS: dict[type[Any], str] = {  # of whole vectors; of votes it is Theorem A
-    Ternary: "Theorem A for ternary symbols",
-    NoisySign: "the Gaussian mechanism whose sign it is",
+    Ternary: "Theorem A for ternary symbols", NoisySign: "the Gaussian mechanism whose sign it is",
     Gaussian: "Gaussian curve",
-}
+}  # fmt: skip
 JOINT = 64  # coordinates sampled together that are convolved one by one
 
 

@@ -8,7 +8,7 @@ from, and a server chooses the model which the app meets them with. Why, stands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from logging import getLogger
@@ -126,7 +126,10 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         raise FedprivError("the server's message holds nothing")
     content = message.content
     home = Home.of(own.ledger, own.budget, context.node_config, context.run_config)
-    terms, channel = Terms.of(content), _channel(own, context.run_config)
+    terms, named = Terms.of(content), own.channel or context.run_config.get(MECHANISM)
+    if named is None or named == "":
+        raise FedprivError(f"no mechanism: private(MECHANISM, …), or {MECHANISM} in the run's configuration")
+    channel = channel_of(named)
     if terms.channel != (here := channel_words(channel)):
         raise FedprivError(f"the server aggregates {terms.channel}, and this app's clients send {here}")
     member = member_of(own.sums, terms, content, context, home.folder)
@@ -156,14 +159,6 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
 
     # two messages under one mask would show how their noise differs
     return answered_once(home, ask, event, "a round", drawn, durable=seal is not None)
-
-
-def _channel(own: Settings, run: Mapping[str, Any]) -> Channel:
-    """The channel that an app names, in its code or, where that does not, in the run's configuration."""
-    named = own.channel or run.get(MECHANISM)
-    if named is None or named == "":
-        raise FedprivError(f"no mechanism: private(MECHANISM, …), or {MECHANISM} in the run's configuration")
-    return channel_of(named)
 
 
 def _parts(message: Message, context: Context) -> list[bytes]:

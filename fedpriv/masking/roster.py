@@ -17,7 +17,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.masking import _graph as graph
 from fedpriv.masking.identity import SIGNATURE, UNSIGNED
 from fedpriv.masking.keys import KEY
-from fedpriv.studies.promise import fewest_answers
+from fedpriv.studies.observers import fewest_answers
 from fedpriv.studies.study import Study
 
 _ENTRY = np.dtype([

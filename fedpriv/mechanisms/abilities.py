@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedpriv._base.arrays import Vector
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms.votes import Binomial
-from fedpriv.trust import Adjacency
+from fedpriv.trust import Adjacency, Trust, Unit
 
 
 @runtime_checkable
@@ -75,6 +75,14 @@ class Proved(Protocol):
     @property
     def proof(self) -> str:
         """In words."""
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """It is proved of some events alone, and says itself of which."""
+
+    def check_event(self, unit: Unit, trust: Trust, sampling: float, rounds: int) -> None:
+        """Refuse an event of the mechanism with these facts, where nothing proved speaks of it."""
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, at_most, finite_inputs, positive, whole
 from fedpriv.mechanisms.additive import Gaussian
 from fedpriv.settings import check_fields
-from fedpriv.trust import Adjacency
+from fedpriv.trust import Adjacency, Central, Trust, Unit
 
 PLACES = 10  # binary places of the factors: exact up to seven bands
 MOST = 10**6  # rounds
@@ -94,6 +94,15 @@ class BandedGaussian:
         """The one Gaussian release that the first rounds of a run are, for the accountant; all of them have `noise`."""
         share = self.moved(self.planned) / self.moved(rounds)
         return Gaussian(clip=self.clip, noise=self.noise * (sqrt(share) / OUTWARD if share > 1 else 1.0))
+
+    def check_event(self, unit: Unit, trust: Trust, sampling: float, rounds: int) -> None:
+        """Refuse an event of a run's shared noise that has more rounds than planned, samples, or is no curator's."""
+        at_most("planned", self.planned, rounds=rounds)
+        if sampling < 1 or not isinstance(trust, Central):
+            raise FedprivError(
+                "BandedGaussian is a curator's noise on sums of units that take part at set rounds: trust "
+                "'central', and no sampling"
+            )
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve of a whole run between a unit that adds x in each of its rounds and one that adds y."""

@@ -22,7 +22,7 @@ from fedpriv.mechanisms._coin import DOUBT, Coin, coin_at, coin_step
 from fedpriv.mechanisms.ptr import INVERTIBLE, Failure
 from fedpriv.mechanisms.ptr_pairs import log_passing
 from fedpriv.settings import check_fields
-from fedpriv.trust import Adjacency
+from fedpriv.trust import Adjacency, Central, Trust, Unit, word_of
 
 MOST_MARGIN = 10**9
 MANY = 1024  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
@@ -116,6 +116,14 @@ class GeneralPtr:
     def proof(self) -> str:
         """Why no neighbours give away more than the curve of a tested release."""
         return "every pair of margins of a tested release, their hull (docs/proofs/ptr-general.md)"
+
+    def check_event(self, unit: Unit, trust: Trust, sampling: float, rounds: int) -> None:
+        """Refuse an event of a tested release that is no curator's, or of a sample of the records."""
+        if not (sampling == 1 and isinstance(trust, Central)):
+            raise FedprivError(
+                "GeneralPtr is a curator's answer about all records: trust must be 'central', sampling 1, got "
+                f"{word_of(trust)!r}, {sampling:g}"
+            )
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
         """None: a tested release costs the same whatever the dimension of its value, by ℓ2 sensitivities."""

@@ -16,7 +16,7 @@ from fedpriv.bounds.vectors import OUTWARD, AdditiveNoise
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, at_least_zero, limited, positive, real, whole
 from fedpriv.settings import check_fields
-from fedpriv.trust import Adjacency, units_touched
+from fedpriv.trust import Adjacency, Trust, Unit, units_touched
 
 LEAST, MOST = 1e-6, 1e6  # of radius and learning rate: between them no float of a step comes near its ends
 Radius = Annotated[
@@ -132,6 +132,16 @@ class HiddenState:
     def _rounded(self) -> float:
         """What floats add to μ: every step's noise hides two roundings more, of one data set and of the other."""
         return 2 * self.rounding * sqrt(self.steps)
+
+    def check_event(self, unit: Unit, trust: Trust, sampling: float, rounds: int) -> None:
+        """Refuse an event of hidden local steps which their theorem does not cover: of clients, or random batches."""
+        if unit != "record":
+            raise FedprivError("HiddenState protects records, whose steps its client makes: unit must be 'record'")
+        if sampling < 1:
+            raise FedprivError(
+                f"sampling = {sampling:g}: HiddenState is of fixed batches that are public; random ones inside its "
+                "steps are not covered, and DpSgd charges each step on them"
+            )
 
     def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> AdditiveNoise:
         """The bound of a whole model that hidden steps end at, for a ledger's sum of μ, whatever its dimension."""

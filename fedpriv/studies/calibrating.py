@@ -20,6 +20,7 @@ from fedpriv.releases import calibrated_sum as sum_calibrated
 from fedpriv.releases.hidden import HIDDEN, HiddenState
 from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
+from fedpriv.studies.observers import fewest_answers, trust_in
 from fedpriv.studies.promise import (
     affordable_rounds,
     answer_events,
@@ -27,10 +28,8 @@ from fedpriv.studies.promise import (
     epsilon_in_all,
     event_of_hidden,
     event_of_messages,
-    fewest_answers,
     releases_in_message,
     releases_of_worst,
-    trust_in,
 )
 from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Kind, Study

@@ -19,6 +19,7 @@ from fedpriv.releases import PrivateSum
 from fedpriv.releases.kept import Kept
 from fedpriv.studies import evaluating, promise
 from fedpriv.studies import file as study_file
+from fedpriv.studies.observers import fewest_answers
 from fedpriv.studies.spending import Epsilon, Given, Tracked, worst_epsilon, worst_tracked
 from fedpriv.studies.study import Study
 
@@ -69,7 +70,7 @@ class Plan:
     @cached_property
     def fewest(self) -> int:
         """How many answers a round of the run needs to count; with fewer it is asked again, then skipped."""
-        return promise.fewest_answers(self.study)
+        return fewest_answers(self.study)
 
     @cached_property
     def releases_of_worst(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import ceil, inf
+from math import inf
 from typing import Any, assert_never
 
 from fedpriv.accounting.account import Account
@@ -13,11 +13,11 @@ from fedpriv.accounting.event import Event
 from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
 from fedpriv.curves.compose import FINE, QUICK, Band, Mu
-from fedpriv.errors import FedprivError
 from fedpriv.releases import event_of_sum, events_in_turn, in_turn, release_in
 from fedpriv.releases.hidden import HIDDEN, HiddenState, Walk
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.evaluating import asking_study
+from fedpriv.studies.observers import trust_in
 from fedpriv.studies.spending import (
     LEFT,
     NOTHING,
@@ -29,54 +29,7 @@ from fedpriv.studies.spending import (
     worst_epsilon,
 )
 from fedpriv.studies.study import Study
-from fedpriv.trust import Central, Local, Sums, Trust, Unit
-
-
-def fewest_answers(study: Study) -> int:
-    """How many answers a round of a study needs to count: of masked sums those that the certificate is made for.
-
-    Masks (`fedpriv.masking`) give no sum of fewer, so they are counted before anything leaves, whoever answers then.
-    """
-    if study.server.fewest is not None:
-        return study.server.fewest
-    match study.privacy.trust:
-        case "central":
-            return 0  # who does not answer counts as one that sends 0, lest it show
-        case "local":
-            return 1
-        case "secure-aggregation":
-            surely = study.clients.schedule.surely(study.clients.count)
-            threshold = study.masking.threshold if study.masking else None
-            if isinstance(threshold, int):
-                return threshold
-            if not surely:
-                raise FedprivError(
-                    "server.fewest must be given under secure aggregation: Poisson participation asks any number"
-                )
-            return surely - study.privacy.dropouts if threshold is None else ceil(threshold * surely * (1 - 1e-12))
-        case _ as never:
-            assert_never(never)
-
-
-def trust_in(study: Study) -> Trust:
-    """Who sees what of a study's messages; of sums, how many of a round's surely hold honest noise: for its ε."""
-    match study.privacy.trust:
-        case "local":
-            return Local()
-        case "central":
-            return Central()
-        case "secure-aggregation":
-            if study.privacy.kept is not None:
-                return Local()  # kept noise is a client's own
-            least, byzantine, colluding = fewest_answers(study), study.clients.attackers, study.privacy.colluding
-            if (certain := least - byzantine - colluding) < 1:
-                raise FedprivError(
-                    f"no guarantee under secure aggregation: of {least} answers a round may rest on, {byzantine} may "
-                    f"be Byzantine and {colluding} colluding, which leaves none certain to have drawn noise"
-                )
-            return Sums(certain)
-        case _ as never:
-            assert_never(never)
+from fedpriv.trust import Central, Local, Sums, Unit
 
 
 def releases_of_worst(study: Study) -> int:

@@ -17,7 +17,7 @@ from clients.flower import masking as masked
 from fedpriv.errors import FedprivError
 from fedpriv.masking.identity import Identity
 from fedpriv.studies import file as study_file
-from fedpriv.studies import promise as guarantee
+from fedpriv.studies import observers
 from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.study import Study
 from fedpriv.trust import Sums
@@ -305,9 +305,9 @@ def test_thresholds_that_no_round_can_rest_on_are_refused_before_anybody_is_aske
 @pytest.mark.parametrize(("threshold", "clients"), [("0.7", 28), ("30", 30), ("1.0", 40), ("0.69", 28)])
 def test_the_ledger_counts_the_noise_of_the_threshold_and_of_nobody_more(threshold: str, clients: int) -> None:
     own = study(f"masking.threshold={threshold}")
-    assert guarantee.fewest_answers(own) == clients
-    assert guarantee.trust_in(own) == Sums(clients)
-    assert guarantee.trust_in(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == Sums(clients - 2)
+    assert observers.fewest_answers(own) == clients
+    assert observers.trust_in(own) == Sums(clients)
+    assert observers.trust_in(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == Sums(clients - 2)
 
 
 def test_deployments_mask_what_is_promised_of_sums_and_simulations_where_they_rehearse() -> None:

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from clients.data.pool import Pool
+from clients.node.costs import total_epsilon
 from clients.node.guard import UNUSABLE, Node
 from clients.node.own_key import KEPT, key_in
-from clients.node.policy import Refused, total_epsilon
+from clients.node.policy import Refused
 from clients.robustness.certifying import Terms, averaged_score, verdicts_of
 from clients.robustness.input_attacks import Pgd
 from clients.robustness.stobatch import smoothed_network

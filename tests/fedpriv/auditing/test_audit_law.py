@@ -43,6 +43,7 @@ from fedpriv.randomness.streams import stream
 from fedpriv.releases import SUMS, event_of_sum
 from fedpriv.releases.kept import AdLm, mechanism_of
 from fedpriv.studies import file as study_file
+from fedpriv.studies import observers
 from fedpriv.studies import promise as guarantee
 from fedpriv.trust import Central, Local, Sums
 from tests.fedpriv.channel.test_channel_laws import EVERY, HOWS, bounds_of
@@ -147,7 +148,7 @@ class Row:
         facts: Any = {"unit": self.unit, "rounds": self.rounds}
         return Event(
             mechanism=self.mechanism, bound=self.study.privacy.channel.bound, dimension=dimension,
-            trust=guarantee.trust_in(self.study), adjacency="replace", **facts,
+            trust=observers.trust_in(self.study), adjacency="replace", **facts,
         )  # fmt: skip
 
     def ratio(self, x: float, y: float, others: float) -> Any:

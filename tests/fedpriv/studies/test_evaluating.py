@@ -13,7 +13,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, Mechanism, RandomisedResponse, StochasticSign, Ternary
 from fedpriv.randomness.streams import stream
-from fedpriv.studies import promise
+from fedpriv.studies import observers, promise
 from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.evaluating import accuracy_found, asking_study, labels_found, model_digest, most_variance
 from fedpriv.studies.file import parsed_study, read_study, study_text
@@ -67,7 +67,7 @@ def test_messages_and_answers_cost_what_their_events_composed_by_hand_cost() -> 
 def test_under_sums_an_answer_is_hidden_by_the_answers_that_are_certain() -> None:
     [event] = promise.answer_events(small(SIGN))
     assert (event.dimension, event.rounds) == (1, 1)
-    assert event.trust == promise.trust_in(small())
+    assert event.trust == observers.trust_in(small())
 
 
 def test_a_target_pays_for_the_answers_too() -> None:

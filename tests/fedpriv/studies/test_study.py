@@ -13,6 +13,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population import participation
 from fedpriv.population.participation import All, Fixed, Poisson, rounds_of_each
 from fedpriv.studies import file as study_file
+from fedpriv.studies import observers
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.trust import Sums
@@ -164,12 +165,12 @@ def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) 
 
 def test_only_clients_certain_to_draw_noise_count_under_secure_aggregation() -> None:
     study = study_file.read_study("digits")
-    assert guarantee.trust_in(study) == Sums(1437 - 143)
+    assert observers.trust_in(study) == Sums(1437 - 143)
     fewer = study_file.read_study("digits", ["privacy.colluding=100", "privacy.dropouts=94"])
-    assert guarantee.trust_in(fewer) == Sums(1100)
-    assert guarantee.fewest_answers(fewer) == 1437 - 94
+    assert observers.trust_in(fewer) == Sums(1100)
+    assert observers.fewest_answers(fewer) == 1437 - 94
     sampled = study_file.read_study("digits", ["clients.participation={kind='Fixed', number=500}"])
-    assert guarantee.trust_in(sampled) == Sums(500 - 143)
+    assert observers.trust_in(sampled) == Sums(500 - 143)
 
 
 def test_more_attackers_dropouts_and_colluders_than_clients_are_refused() -> None:
@@ -182,7 +183,7 @@ def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -
     poisson = "clients.participation={kind='Poisson', rate=0.9}"
     with pytest.raises(FedprivError, match=r"server.fewest must be given"):
         calibrated_study(study_file.read_study("digits", [poisson]), 650)
-    assert guarantee.trust_in(study_file.read_study("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
+    assert observers.trust_in(study_file.read_study("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
 
 
 def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
