@@ -126,7 +126,8 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         raise FedprivError("the server's message holds nothing")
     content = message.content
     home = Home.of(own.ledger, own.budget, context.node_config, context.run_config)
-    terms, named = Terms.of(content), own.channel or context.run_config.get(MECHANISM)
+    terms = Terms.of(content)
+    named: Any = own.channel or context.run_config.get(MECHANISM)
     if named is None or named == "":
         raise FedprivError(f"no mechanism: private(MECHANISM, …), or {MECHANISM} in the run's configuration")
     channel = channel_of(named)
