@@ -49,7 +49,7 @@ from fedpriv.studies.study import Study
 Settings = NDArray[np.float64]
 QUESTIONS: Mapping[Question | None, str] = {None: "", "right": "\nevaluation", "labels": "\nevaluation of labels"}
 UNUSABLE = "this node's data allow no answer; its own log says why"
-NOTHING = b""  # what is kept in the place of an answer where that was said
+NOTHING = b"\0"  # what is kept in the place of an answer where that was said
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Node:
                 self.policy.afford(ledger.events(charge, self.policy.unit), new, alike=ledger.alike(charge))
                 ledger.charge(charge)
                 drawn = self._drawn(study, noise, weights, round, clients, settings, asks)
-                reply = sealed(drawn) if drawn else NOTHING
+                reply = drawn if drawn == NOTHING else sealed(drawn)
                 ledger.store(ask, reply)
                 return _given(reply)
         except FedprivError as error:

@@ -191,9 +191,10 @@ def answer_in_private(
 
     records: dict[str, Any] = {}
     for each in asked:
-        ask = Ask.of(terms.identity, terms.round, SELF, *parts, run=terms.run)
+        alone = evaluation_terms((each,), 1, "", "").identity  # whatever it is asked together with
+        ask = Ask.of(alone, terms.round, SELF, *parts, run=terms.run)
         if each is not own:  # a label is told once in a run, whatever the model and the round
-            ask = Ask.of(evaluation_terms((each,), 1, "", "").identity, 1, SELF, run=terms.run)
+            ask = Ask.of(alone, 1, SELF, run=terms.run)
         drawn = _drawing(each, terms, said)
         records |= answered_once(home, ask, question_event(each), "an evaluation", drawn, place=each.place)
     return RecordDict(records)

@@ -114,13 +114,13 @@ class OwnLedger:
         two: nothing has left, so it may be asked for anew.
         """
         answer = self._folder / ANSWERS / ask.file
-        if answer.exists() and (kept := answer.read_bytes()):  # empty: a power cut's
+        if kept := _content(answer):
             return kept
         for place, was in enumerate(charge.ask for charge in self._charges):
             if not was.overlaps(ask):
                 continue
             # an answer may have left if it is kept, or so old that it no longer is
-            if place < len(self._charges) - KEPT or (self._folder / ANSWERS / was.file).exists():
+            if place < len(self._charges) - KEPT or _content(self._folder / ANSWERS / was.file):
                 other = was.digest != ask.digest
                 why = "to another model or with other clients" if other else "and the answer is no longer kept"
                 raise FedprivError(f"round {ask.round} was answered already, {why}: {remedy}")
@@ -167,6 +167,11 @@ class OwnLedger:
             )
         if was != list(place):
             self._append({"place": list(place)})
+
+
+def _content(answer: Path) -> bytes:
+    """What is kept of an answer: nothing where there is no file, or one that a power cut has left empty."""
+    return answer.read_bytes() if answer.exists() else b""
 
 
 def read_charges(path: Path) -> tuple[list[int], list[Charge]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from clients.flower.code import code_identity
 from clients.models.devices import device_named
-from fedpriv._base.arrays import Numbers
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv._base.digests import object_digest
 from fedpriv._base.loading import loaded_object
 from fedpriv.errors import FedprivError
@@ -47,6 +47,7 @@ class Journal:
         self._study = study
         self._path = directory / FILE
         self._charges: dict[Asked, list[Numbers | None]] = {}  # None: all whom the round asks
+        self._released: dict[int, str] = {}  # of a curator's rounds: a digest of what was added up
         self._made: dict[Asked, str] = {}  # a digest of what decides the bits; "" where an earlier version asked
         self._counts = np.zeros((len(Given._fields), study.clients.count), np.int64)  # a row for each that is given
         known = self._path.exists()
@@ -64,6 +65,9 @@ class Journal:
                     f"{self._path}: is the ledger of {identity.whose_study(about.get('study_format', 0))}"
                 )
             for line in map(json.loads, lines):
+                if "released" in line:
+                    self._released[int(line["round"])] = str(line["released"])
+                    continue
                 own, asked = line["clients"], (int(line["round"]), str(line.get("model", "")))
                 self._count(asked, None if own is None else np.array(own, np.int64))
                 self._made[asked] = str(line.get("made", ""))
@@ -94,6 +98,22 @@ class Journal:
         )
         self._made[asked] = made
         self._count(asked, own)
+
+    def release(self, round: int, who: Numbers, settings: Vector) -> None:
+        """Write into a run's ledger, durably, whose messages a curator's noise is about to be drawn for.
+
+        Refused where it was drawn for others: two sums of one round under one noise show how they differ.
+        """
+        digest = blake2b(np.sort(who).tobytes() + b"\0" + settings.tobytes(), digest_size=8).hexdigest()
+        if round not in self._released:
+            self._lines.append({"round": round, "released": digest}, durable=True)
+            self._released[round] = digest
+        elif self._released[round] != digest:
+            raise FedprivError(
+                f"{self._path}: round {round} was given out already, of other clients' messages: a second sum under "
+                "the same noise would show how they differ. It goes on where the same clients answer; or begin another "
+                "run (--out)"
+            )
 
     def paid(self, round: int, model: str = "") -> bool:
         """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""

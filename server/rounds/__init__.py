@@ -161,6 +161,8 @@ class Rounds:
         begun = time.perf_counter()
         inbox = self._gathered(driver, clients, self.plan, self.state)
         asked = time.perf_counter()
+        if self.study.curator is not None:
+            self._journal.release(self.state.round + 1, inbox.who, self.state.settings[0])
         state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
@@ -180,7 +182,7 @@ class Rounds:
         due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
         # Who did not answer may answer when the round is asked again, and what comes after it would be other messages
         # under the same noise: a round that luck had a part in is never run again.
-        due = due or line["answered"] < line["asked"]
+        due = due or line["answered"] < line["asked"] or self.study.curator is not None
         self._records.append(line, durable=due)  # first, so that no checkpoint is ahead of the records
         if due:
             checkpoint.save_checkpoint(self.directory, state, self.study.id)

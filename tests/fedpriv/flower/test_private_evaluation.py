@@ -225,3 +225,24 @@ def test_labels_are_paid_by_the_budget_or_nothing_is_asked(tmp_path: Path) -> No
     strategy = Private(FedAvg(), SIGN, evaluate=dear, budget=Budget(8.0, 1e-5))
     nodes = Nodes(softmax_app([private(SIGN, ledger=tmp_path, evaluate=dear)]), 2)
     assert not list(strategy.configure_evaluate(1, softmax_model(), ConfigRecord(), nodes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", [ASKED, WITH_LABELS], ids=["without labels", "with labels"])
+def test_answers_lost_to_power_cuts_are_drawn_anew_charged_and_counted(
+    tmp_path: Path, asked: PrivateEvaluation
+) -> None:
+    app = labelled_app(tmp_path, lambda y: np.bincount(y, minlength=10).tolist(), asked)
+    nodes, strategy, model = Nodes(app, 2), Private(FedAvg(), SIGN, evaluate=asked), softmax_model()
+    told: Any = None
+    for round in (1, 2, 3, 4):
+        sent = list(strategy.configure_evaluate(round, model, ConfigRecord(), nodes))  # type: ignore[arg-type]
+        nodes.send_and_receive(sent)
+        for place, file in enumerate(tmp_path.glob("node-*/answers/*")):
+            if place % 2:
+                file.write_bytes(b"")  # as a file is whose content never reached the disk
+            else:
+                file.unlink()
+        told = strategy.aggregate_evaluate(round, nodes.send_and_receive(sent))
+    for ledger in read_ledgers(tmp_path).values():
+        assert told["epsilon"] >= ledger.epsilon(1e-5).upper * (1 - 1e-6)
+        assert {event.rounds for event in ledger.events} >= {8}
