@@ -433,7 +433,7 @@ def test_a_release_that_plain_carries_is_named_with_its_epsilon_and_never_called
     assert f"at most {rounded_up(COST['upper'])}" in said
     for words in ("trained by one client, each message a release of records by Ptr<", "ε ≤ 3.953", "of a record",
                   "records by Ptr, and private as it is: Plain carries it, which costs nothing",
-                  "where a noisy test passes", "Carries the release as it is", "Adding or removing one"):  # fmt: skip
+                  "where a private test passes", "Carries the release as it is", "Adding or removing one"):  # fmt: skip
         assert words in page
     for words in ("promises no privacy", "updates sent as they are", "were sent as they are", "ε is infinite"):
         assert words not in said + page
