@@ -78,7 +78,10 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
     if not free:
         missing = [name for name in needed if name not in settings]
         if not missing:
-            told = f"leave out the one to calibrate, of {', '.join(needed)}"
+            can = COSTED.named(kind).effects
+            told = f"leave out the one to calibrate, of {', '.join(name for name in needed if name in can)}"
+            if others := [name for name in can if name not in needed]:
+                told += f", or say which is free, as --free does, of {', '.join(others)}"
             raise FedprivError(f"all settings of {kind} are given: {told}")
         if len(missing) > 1:
             raise FedprivError(f"{kind} needs all settings but one, and {', '.join(missing)} are missing")

@@ -58,10 +58,10 @@ class Estimator(Protocol):
         """The mean of the rows of a data set, as `fedpriv estimate` prints it, with what it cost or why it failed."""
 
 
-def records_of(data: ArrayLike) -> Vector:
+def records_of(data: ArrayLike, least: int = 1) -> Vector:
     """An estimator's data as float64 rows, n × d; a plain list of numbers is one column.
 
-    What is not finite is left for clipping.
+    Fewer than `least` are refused. What is not finite is left for clipping.
 
     >>> records_of([1, 2]).shape
     (2, 1)
@@ -74,7 +74,7 @@ def records_of(data: ArrayLike) -> Vector:
         raise FedprivError(f"data must be a matrix of numbers, a row a record ({error})") from None
     if rows.dtype.kind not in "biuf":
         raise FedprivError(f"data must be numbers, got {rows.dtype.name}")
-    if rows.ndim not in (1, 2) or not rows.size:
+    if rows.ndim not in (1, 2) or len(rows) < least or not all(rows.shape[1:]):
         raise FedprivError(f"data must be a matrix, a row a record, got the shape {rows.shape}")
     with np.errstate(over="ignore"):  # a number too large is infinite, and warned of nobody: a warning would tell
         rows = rows.astype(np.float64, copy=False)

@@ -47,6 +47,7 @@ QUARTILE = 0.6744897501960817  # of a normal law, in deviations
 SPARE = 2.0  # deviations of the number of records in a window that a proposal leaves room for
 WIDEST = 0.25  # of the records, in a window about the median; half of that about a quartile
 Left = tuple[Vector | None, float | None]  # a value and the deviation of the noise on it, or nothing
+EXACT = 2.0**52  # steps of a grid: the distance between two values held to as many is a float
 UNIT = 2.0**-52  # a computed norm of d numbers may be too short by (d + 8) of it
 
 
@@ -266,8 +267,8 @@ def ranked_answer(
 
     `left` has it of the column and the value.
     """
-    fine = grid_for(own, moved)
-    reach = FARTHEST if bound is None else min(float(fine.whole(bound)), FARTHEST)
+    fine, reach = grid_for(own, moved), FARTHEST if len(ranks) == 1 else EXACT
+    reach = reach if bound is None else min(float(fine.whole(bound)), reach)
     steps, room = np.sort(whole_steps(column, fine, reach)), float(fine.whole(moved))
     margin = min(rank_margin(steps, rank, room, most=own.margin, low=-reach, high=reach) for rank in ranks)
     value = (steps[[ranks[-1] - 1]] - (steps[ranks[0] - 1] if len(ranks) > 1 else 0.0)) * fine.step
@@ -279,7 +280,7 @@ def ranked_answer(
 def mode_answer(column: Vector, width: float, own: GeneralPtr, rng: Generator) -> Answer:
     """One coordinate's most frequent multiple of `width`, of several the smallest, where its test passes."""
     with np.errstate(over="ignore"):
-        steps = np.clip(np.rint(held_numbers(column) / width), -FARTHEST, FARTHEST)
+        steps = np.clip(np.rint(held_numbers(column) / width), -FARTHEST, FARTHEST) + 0.0  # −0 and 0 are one value
     values, counts = np.unique(steps, return_counts=True)
     passed = passes_test(own, mode_margin(steps), rng)
     return Answer(values[[np.argmax(counts)]] * width, 0.0, True) if passed else Answer(None, None, False)

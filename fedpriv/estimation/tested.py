@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedpriv.accounting.event import Event
 from fedpriv.errors import FAULTS, FedprivError, positive, reason, whole
 from fedpriv.estimation import _budget as budget
 from fedpriv.estimation._estimate import Estimate, records_of
-from fedpriv.estimation._released import Answer, estimate_of_tests, planned_test, released_value
+from fedpriv.estimation._released import Answer, estimate_of_tests, held_numbers, planned_test, released_value
 from fedpriv.estimation._settings import Delta, Epsilon
 from fedpriv.estimation.margins import margin_by_sensitivity
 from fedpriv.mechanisms import GeneralPtr
@@ -28,13 +29,15 @@ from fedpriv.releases.ptr import passes_test
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
+EXTREMES = (0.0, 1e300, -1e300)  # what a probe puts in the place of records, or adds
 PROBED = 32  # records of each data set that a probe makes where the number of records is private
-CHANGES = 12  # records that a probe changes in each of its data sets, one after another
-MANY = 20_000  # records past which it changes two
-SLACK = 1 + 1e-9  # what rounding may add to a distance
+CHANGES = 12  # records that a probe changes in each of its data sets, one after another, before those
+MANY = 20_000  # records past which it changes one
+SLACK = 1 + 1e-9  # what rounding may add to a distance, and take off a sensitivity
 SAMPLES = (0.01, 1.0, 100.0)  # deviations of the normal records that are probed where no samples are given
 
 Function = Callable[[Vector], ArrayLike]
+AtDistance = Callable[[int], float]  # the sensitivity of one data set after so many changes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,6 +75,10 @@ class ProposeTestRelease:
                 raise FedprivError(f"{name} must be a function of the records, got {getattr(self, name)!r}")
         if self.reach is not None and self.reach < self.proposed:
             raise FedprivError(f"reach must be at least proposed = {self.proposed:g}, got {self.reach:g}")
+        if not isinstance(self.samples, Sequence):
+            raise FedprivError(f"samples must be a list of data sets, got {type(self.samples).__name__}")
+        for sample in self.samples:
+            records_of(sample)
 
     @property
     def test(self) -> GeneralPtr:
@@ -89,7 +96,7 @@ class ProposeTestRelease:
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """What a test lets be released of the records, with its cost; refused before they are looked at where a probe
         of public data says that margin or sensitivities are wrong."""
-        rows = records_of(data)
+        rows = _held_records(data, 1 if self.adjacency == "replace" else 0)
         events, own = self.events(*rows.shape), self.test
         self.probe(*rows.shape)
         passed = passes_test(own, _quietly(self._margin, rows, 0), rng)
@@ -111,9 +118,9 @@ class ProposeTestRelease:
         """
         size = n if self.adjacency == "replace" else PROBED
         for place, sample in enumerate(self.samples or probe_samples(size, d)):
-            for before, after, change in probe_changes(records_of(sample), self.adjacency, place):
+            for before, after, change in probe_changes(held_numbers(records_of(sample)), self.adjacency, place):
                 try:
-                    self._compare(before, after, f"sample {place}, {change}")
+                    self._compare(_held_records(before), _held_records(after, 0), f"sample {place}, {change}")
                 except FedprivError:
                     raise
                 except FAULTS as error:
@@ -121,7 +128,7 @@ class ProposeTestRelease:
 
     def _compare(self, before: Vector, after: Vector, where: str) -> None:
         """Refuse what two public data sets that differ in one record show to be wrong."""
-        first, second = (self._margin(own) for own in (before, after))
+        first, second = (self._margin(own, rising_sensitivity) for own in (before, after))
         if abs(first - second) > 1:
             source = "margin" if self.margin is not None else "sensitivity"
             raise FedprivError(
@@ -136,32 +143,20 @@ class ProposeTestRelease:
                 if not moved <= limit * SLACK:
                     raise FedprivError(f"{name} moves by {moved:.6g} with {where}; {limit:.6g} is the most it was to")
 
-    def _margin(self, rows: Vector) -> int:
-        """A data set's margin, counted up to the test's; refused where it is no whole number of at least 0."""
+    def _margin(self, rows: Vector, checked: Callable[[AtDistance], AtDistance] | None = None) -> int:
+        """A data set's margin, counted up to the test's; refused where it is no whole number of at least 0.
+
+        Sensitivities are `checked` by a probe alone: on the records one that is refused would have no margin left.
+        """
         most = self.test.margin
-        if self.margin is None:
-            return margin_by_sensitivity(self._rising(rows), self.proposed, most=most)
+        if self.sensitivity is not None:
+            own_at = partial(self.sensitivity, rows)
+            return margin_by_sensitivity(checked(own_at) if checked else own_at, self.proposed, most=most)
+        assert self.margin is not None
         own = np.asarray(self.margin(rows))
         if own.ndim or own.dtype.kind not in "iuf" or not (own >= 0 and own == np.floor(own)):
             raise FedprivError(f"margin must be a whole number of at least 0, got {own.tolist()!r}")
         return int(min(float(own), most))
-
-    def _rising(self, rows: Vector) -> Callable[[int], float]:
-        """LS⁽ʳ⁾ of a data set, asked for rising r; refused where it is negative, no number, or falls."""
-        given, before = self.sensitivity, 0.0
-        assert given is not None
-
-        def sensitivity(r: int) -> float:
-            """The largest local sensitivity within r changes."""
-            nonlocal before
-            found: Any = given(rows, r)
-            if not found >= before:
-                wrong = "falls as r grows" if found >= 0 else "must be a number of at least 0"
-                raise FedprivError(f"sensitivity {wrong}: got {found} at r = {r}")
-            before = float(found)
-            return before
-
-        return sensitivity
 
     def _value(self, given: Function, rows: Vector) -> Vector:
         """What f₁ or f₂ gives for a data set; refused where that are not so many finite numbers."""
@@ -172,10 +167,35 @@ class ProposeTestRelease:
         return found
 
 
+def rising_sensitivity(given: AtDistance) -> AtDistance:
+    """LS⁽ʳ⁾ of a probed data set, asked for rising r; refused where it is negative, no number, or falls."""
+    before = 0.0
+
+    def sensitivity(r: int) -> float:
+        """The largest local sensitivity within r changes."""
+        nonlocal before
+        found = given(r)
+        if not found * SLACK >= before:
+            wrong = "falls as r grows" if found >= 0 else "must be a number of at least 0"
+            raise FedprivError(f"sensitivity {wrong}: got {found} at r = {r}")
+        before = max(before, float(found))
+        return float(found)
+
+    return sensitivity
+
+
+def _held_records(data: ArrayLike, least: int = 1) -> Vector:
+    """A copy of records that functions can only read, each held to finite numbers by itself."""
+    rows = held_numbers(records_of(data, least))
+    rows.setflags(write=False)
+    return rows
+
+
 def _quietly(function: Callable[[Vector], Any], rows: Vector, otherwise: Any) -> Any:
     """What a function gives for the private records, or what it is taken to give where it fails: that tells nobody."""
     try:
-        return function(rows)
+        with np.errstate(all="ignore"):
+            return function(rows)
     except FAULTS:
         return otherwise
 
@@ -189,14 +209,22 @@ def probe_samples(n: int, d: int) -> Iterator[Vector]:
 
 
 def probe_changes(rows: Vector, adjacency: Adjacency, place: int) -> Iterator[tuple[Vector, Vector, str]]:
-    """Neighbours on a way down from a public data set: records taken away at random, or made copies of others."""
-    rng = stream(place, "changes of a probe")
-    for _ in range(min(CHANGES if len(rows) < MANY else 2, len(rows) - 1)):
-        gone = int(rng.integers(len(rows)))
-        if adjacency == "add-remove":
-            after, change = np.delete(rows, gone, axis=0), f"record {gone} of {len(rows)} left out"
+    """Neighbours on a way from a public data set: records made copies of others or taken away, then 0 and ±1e300.
+
+    Those take the place of others, or are added where records come and go; there the only one is taken away too.
+    """
+    rng, comes = stream(place, "changes of a probe"), adjacency == "add-remove"
+    if comes:
+        yield rows[:1], rows[:0], "the only record left out"
+    changes = min(CHANGES if len(rows) < MANY else 1, len(rows) - 1)
+    for extreme in (*[None] * changes, *EXTREMES):
+        gone, other = rng.integers(len(rows), size=2).tolist()
+        row, what = (rows[other], f"record {other}") if extreme is None else (extreme, f"{extreme:g}")
+        if comes:
+            after = np.delete(rows, gone, axis=0) if extreme is None else np.append(rows, 0 * rows[:1] + row, axis=0)
+            change = f"record {gone} of {len(rows)} left out" if extreme is None else f"a record of {what} added"
         else:
-            after, other = rows.copy(), int(rng.integers(len(rows)))
-            after[gone], change = rows[other], f"record {gone} of {len(rows)} made record {other}"
+            after, change = rows.copy(), f"record {gone} of {len(rows)} made {what}"
+            after[gone] = row
         yield rows, after, change
         rows = after

@@ -114,7 +114,7 @@ def tangents_of(loss: Vector, stick: Vector, tail: Vector, impossible: float) ->
     mass = tail - np.append(tail[1:], 0.0)
     steps = np.append(np.exp(loss[:-1]) * np.expm1(np.diff(loss)), 0.0)
     following, behind = np.append(stick[1:], impossible), np.append(tail[1:], 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ahead = np.log1p(np.maximum(stick - following - behind * steps, 0.0) / (mass * np.exp(loss)))
     widths = np.append(np.diff(loss), DEEPEST)
     kept = mass > 0
@@ -128,11 +128,12 @@ def _symmetric(loss: Vector, p: Vector, impossible: float) -> Atoms:
     log_p = np.log(p)
     log_q = log_p + loss
     with np.errstate(divide="ignore"):
-        rest = np.log(max(1 - float(p.sum() + np.exp(log_q).sum()) - impossible, 0.0))
-        odd = np.log(impossible)
+        rest = np.log([max(1 - float(p.sum() + np.exp(log_q).sum()) - impossible, 0.0)])
+        odd = np.log(min(impossible, 1.0))
+    rest = rest[rest > -np.inf]  # where no mass is left at any loss, the pair gives everything away
     return Atoms.sorted(
-        np.concatenate(([-np.inf], log_p, [rest], log_q, [odd])),
-        np.concatenate(([odd], log_q, [rest], log_p, [-np.inf])),
-        np.concatenate(([np.inf], loss, [0.0], -loss, [-np.inf])),
+        np.concatenate(([-np.inf], log_p, rest, log_q, [odd])),
+        np.concatenate(([odd], log_q, rest, log_p, [-np.inf])),
+        np.concatenate(([np.inf], loss, 0 * rest, -loss, [-np.inf])),
         balanced=True,
     )

@@ -6,7 +6,7 @@ is stated by its rarer side, a float that is drawn and costed as it is. Proofs: 
 
 from __future__ import annotations
 
-from math import ceil, log, log1p
+from math import log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,8 @@ from scipy.special import ndtr, ndtri
 
 from fedpriv.curves.atoms import Atoms
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.errors import FedprivError
 
 DOUBT = 2.0**-44  # relative: by which Φ of another machine's library may differ
-STEEPEST = 1.0  # μ: past it the coin alone tells more than a sum under noise R
 
 
 class Coin(NamedTuple):
@@ -60,15 +58,3 @@ def coin_pair(failure: float, trimmed: int, margin: int) -> Tradeoff:
     sides = (coin_at(failure, trimmed, each) for each in (margin, margin - 1))
     p, q = (np.array([chance, 1 - chance] if passes else [1 - chance, chance]) for passes, chance in sides)
     return Tradeoff(Atoms.of_masses(p, q, DOUBT))
-
-
-def check_coin(failure: float, trimmed: int) -> None:
-    """Refuse an F with too few records between a coin's two ends, δ₀ and 1 − δ₀, and say which F would do.
-
-    >>> check_coin(1e-8, 5)
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: trimmed must be at least 12 for the coin to go from failure = 1e-08 to 1 - 1e-08, got 5
-    """
-    if (least := ceil(coin_step(failure, 1) / STEEPEST)) > trimmed:
-        ends = f"from failure = {failure:g} to 1 - {failure:g}"
-        raise FedprivError(f"trimmed must be at least {least} for the coin to go {ends}, got {trimmed}")

@@ -27,6 +27,7 @@ from fedpriv.trust import Adjacency, Central, Trust, Unit, word_of
 MOST_MARGIN = 10**9
 MANY = 1024  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
 TRIED = 32  # of so many margins, those at which explicit data are looked at
+LEAST = 5e-324  # of a Laplace test's chances as floats: none is 0
 _SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at
 
 
@@ -99,7 +100,7 @@ class GeneralPtr:
         """The chances that the test of a function's margin passes and fails, whichever kind of test it is."""
         if self.test_noise is not None:
             passed, failed = log_passing(self.test_noise, self.enough, min(margin, self.margin))
-            return exp(passed), exp(failed)
+            return max(exp(passed), LEAST), max(exp(failed), LEAST)
         passes, chance = self.coin(margin)
         return (chance, 1 - chance) if passes else (1 - chance, chance)
 

@@ -16,12 +16,13 @@ from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, limited, positive, whole
 from fedpriv.mechanisms import ptr_renyi
-from fedpriv.mechanisms._coin import Coin, check_coin, coin_at, coin_step, log_coin
+from fedpriv.mechanisms._coin import Coin, coin_at, coin_step, log_coin
 from fedpriv.mechanisms.ptr_pairs import Seen, log_passing, ptr_cases
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 LEAST = 1e-50
+STEEPEST = 1.0  # μ of a coin's step: past it the coin alone tells more than a sum under noise R
 SMALLEST_FAILURE = 1e-300
 INVERTIBLE = limited(least=LEAST)  # inverses are squared
 RATIO = limited("is the ratio τ/R, in (0, 1], 0.667 for τ = 2 and R = 3", most=1)
@@ -66,9 +67,7 @@ class Ptr:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_test(self.test, self.test_noise, trimmed=self.trimmed)
-        if self.trimmed is not None:
-            check_coin(self.failure, self.trimmed)
+        check_test(self.test, self.test_noise, self.failure, trimmed=self.trimmed)
 
     @property
     def step(self) -> float | None:
@@ -167,12 +166,14 @@ def test_of(settings: Mapping[str, Any]) -> Test:
     return named or ("coin" if settings.get("test_noise") is None else "laplace")
 
 
-def check_test(test: Test | None, test_noise: float | None, **margin: int | None) -> None:
+def check_test(test: Test | None, test_noise: float | None, failure: float, **margin: int | None) -> None:
     """Refuse settings of one of propose-test-release's tests beside the other's, or without; `margin` is the coin's F.
 
-    >>> check_test("coin", 1.0, trimmed=36)
+    So is an F with too few records between a coin's two ends, δ₀ and 1 − δ₀; it is said which would do.
+
+    >>> check_test("coin", None, 1e-8, trimmed=5)
     Traceback (most recent call last):
-    fedpriv.errors.FedprivError: test_noise is of test = 'laplace', and this is a coin: leave it out
+    fedpriv.errors.FedprivError: trimmed must be at least 12 for the coin to go from failure = 1e-08 to 1 - 1e-08, got 5
     """
     ((name, own),) = margin.items()
     given: dict[Test, tuple[str, object]] = {"coin": (name, own), "laplace": ("test_noise", test_noise)}
@@ -185,6 +186,9 @@ def check_test(test: Test | None, test_noise: float | None, **margin: int | None
         raise FedprivError(
             f"test = '{kind}' needs {given[kind][0]}; test = '{other}' has {given[other][0]} in its place"
         )
+    if own is not None and (least := ceil(coin_step(failure, 1) / STEEPEST)) > own:
+        ends = f"from failure = {failure:g} to 1 - {failure:g}"
+        raise FedprivError(f"{name} must be at least {least} for the coin to go {ends}, got {own}")
 
 
 def most_seen(ptr: Ptr) -> Seen:

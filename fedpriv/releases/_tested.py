@@ -24,8 +24,7 @@ AfterPass = Literal["less", "more"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ptr:
-    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a private test passes. TSGD + PTR of [P]: `fedpriv.releases.ptr`,
-    docs/ptr.md.
+    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a private test passes. TSGD + PTR of [P], docs/ptr.md.
 
     What leaves is the sum, and F of the next step, from which all see whether the test passed; the margin stays. The
     test is a coin whose chance rises with the margin, or [P]'s Laplace noise on it, which costs more.
@@ -69,9 +68,15 @@ class Ptr:
     def __post_init__(self) -> None:
         check_fields(self)
         check_size(self.clip, self.noise)
-        if self.sure is None and test_of(vars(self)) == "coin" and isinstance(self.trimmed, int):
+        given = "trimmed" if self.sure is None else "sure"
+        if self.sure is None and test_of(vars(self)) == "coin":
+            if not isinstance(self.trimmed, int):
+                told = f"trimmed = {self.trimmed:g} is a share, and a share needs a number of records"
+                raise FedprivError(
+                    f"{told}: give sure, the margin in records at which the coin passes, or such a trimmed"
+                )
             object.__setattr__(self, "sure", self.trimmed)  # which stays where F moves
-        check_test(self.test, self.test_noise, sure=self.sure)
+        check_test(self.test, self.test_noise, self.failure, **{given: self.sure})
         check_fields(self.tested)
 
     @staticmethod

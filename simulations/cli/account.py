@@ -223,7 +223,8 @@ def _is_release(kind: str, settings: Mapping[str, Any], options: argparse.Namesp
 
 def _named(kind: str, settings: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """What a report of a release says in the place of the mechanism that it costs as much as."""
-    return {"kind": kind, "settings": asdict(SUMS.made(kind, settings)), "rounds": options.rounds}  # type: ignore[call-overload]
+    made = asdict(SUMS.made(kind, settings)).items()  # type: ignore[call-overload]
+    return {"kind": kind, "settings": {name: own for name, own in made if own is not None}, "rounds": options.rounds}
 
 
 def _table(own: Mapping[str, Any]) -> str:

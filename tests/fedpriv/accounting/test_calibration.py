@@ -189,6 +189,7 @@ BAD: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("StochasticSign", {"clip": 1}, {"delta": float("nan")}, "delta must be between 0 and 1"),
     ("StochasticSign", {}, {}, "clip, scale are missing"),
     ("StochasticSign", {"clip": 1, "scale": 2}, {}, "leave out the one to calibrate"),
+    ("GeneralPtr", {"failure": 1e-7, "margin": 61}, {}, "one to calibrate, of margin, or say which is free, as --free"),
     ("StochasticSign", {"clip": 1}, {"free": "scal"}, "did you mean 'scale'"),
     ("Cldp", {"epsilon": 1}, {"free": "clip"}, "clip of Cldp cannot be calibrated"),
     ("StochasticSign", {"clip": -1}, {}, "clip must be positive"),

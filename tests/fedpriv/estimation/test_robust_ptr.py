@@ -14,6 +14,7 @@ from pytest import approx
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import IqrPtr, MedianPtr, ModePtr, TrimmedSumPtr
 from fedpriv.estimation._released import planned_test, released_value
+from fedpriv.estimation._robust_ptr import ranked_answer
 from fedpriv.mechanisms import GeneralPtr
 from fedpriv.randomness.streams import stream
 from fedpriv.releases.ptr import passes_test
@@ -182,3 +183,24 @@ def test_numbers_far_from_what_was_proposed_are_held_without_a_word(proposed: fl
 def test_what_cannot_work_is_refused_before_anything_is_spent(ask: Any, message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         ask()
+
+
+def test_a_mode_of_zero_has_no_sign_to_tell_of_the_records_that_stood_first() -> None:
+    for rows in ([-0.3] * 400 + [0.3] * 400, [0.3] * 400 + [-0.3] * 400):
+        found = ModePtr(**BUDGET).estimate(rows, stream(2, "noise"))
+        assert found.mean is not None
+        assert found.mean.tobytes() == np.zeros(1).tobytes()
+
+
+def test_a_range_of_far_records_is_exact_to_the_step_and_moves_as_one_rank_does() -> None:
+    own = GeneralPtr(failure=5e-7, margin=61, noise=5.33)
+    step, seen = 2.0**-16, []
+
+    def left(column: np.ndarray, between: np.ndarray) -> tuple[None, None]:
+        """Nothing, the distance being kept to look at."""
+        seen.append(between[0])
+        return None, None
+
+    for low in (-3.0 * step, -4.0 * step):
+        ranked_answer(np.array([low] * 4 + [2.0**46] * 4), own, 1.0, None, (2, 7), left, stream(2, "noise"))
+    assert seen[1] - seen[0] == step

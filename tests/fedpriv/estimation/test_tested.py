@@ -117,7 +117,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"margin": lambda rows: "many"}, "margin must be a whole number of at least 0, got 'many'"),
     (
         {"margin": lambda rows: int(40 * abs(rows[:, 0].sum())) % 60},
-        r"margin is not 1-Lipschitz: the margin is \d+, and \d+ with sample 1, record \d+ of 300 made record \d+",
+        r"margin is not 1-Lipschitz: the margin is \d+, and \d+ with sample 0, record \d+ of 300 made 1e.300",
     ),
     ({"margin": lambda rows: 50}, r"function moves by [\d.]+ with sample \d, .*; 0.1 is the most it was to"),
     ({"margin": lambda rows: 1 / 0}, "a function failed with sample 0, .*: ZeroDivisionError"),
@@ -125,6 +125,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"function": lambda rows: rows[0], "dimension": 3}, "functions must give dimension = 3 finite numbers, got 1"),
     ({"reach": 0.11}, r"function moves by [\d.]+ with sample .*; 0.11 is the most"),
     ({"fallback": mean, "global_sensitivity": 1e-4}, "fallback moves by"),
+    (
+        {"function": lambda rows: 0.0 if (abs(rows) < 1e300).all() else float("nan")},
+        r"functions .* finite numbers, got \[nan",
+    ),
     ({"margin": None, "sensitivity": lambda rows, r: -0.5}, "sensitivity must be a number of at least 0: got -0.5"),
     ({"margin": None, "sensitivity": lambda rows, r: float("nan")}, "sensitivity must be a number of at least 0"),
     (
@@ -190,8 +194,61 @@ def test_functions_that_fail_on_the_records_tell_nobody_so() -> None:
         ({"dimension": 0}, "dimension must be at least 1"),
         ({"adjacency": "near"}, "adjacency 'near' is unknown"),
         ({"epsilon": -1.0}, "epsilon must be positive"),
+        ({"samples": 5}, "samples must be a list of data sets, got int"),
+        ({"samples": [5]}, "data must be a matrix, a row a record"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         ProposeTestRelease(**OWN | wrong)
+
+
+def test_neighbours_are_not_told_apart_by_a_record_that_is_no_number() -> None:
+    seen: list[np.ndarray] = []
+
+    def kept(rows: np.ndarray) -> int:
+        """The margin, and the records it was asked for."""
+        seen.append(rows)
+        return rank_margin(rows[:, 0], (len(rows) + 1) // 2, 0.1, most=200)
+
+    data = np.append(sample(), [np.nan, np.inf, -np.inf])
+    found = ProposeTestRelease(**OWN | {"margin": kept}).estimate(data, stream(2, "noise"))
+    assert found.tested.passed == (True,)
+    assert seen[-1][-3:, 0].tolist() == [0.0, 1e300, -1e300]
+
+
+def test_a_sensitivity_that_rounding_lets_fall_costs_the_records_no_margin() -> None:
+    given = {name: own for name, own in OWN.items() if name != "margin"}
+
+    def falling(rows: np.ndarray, r: int) -> float:
+        """Below what was proposed for ever, an ulp less after one change where a record is odd."""
+        return float(np.nextafter(0.05, 0)) if r and (rows == 3.14).any() else 0.05
+
+    own = ProposeTestRelease(**given | {"function": lambda rows: 0.0}, sensitivity=falling)
+    found = own.estimate(np.append(sample(), 3.14), stream(2, "noise"))
+    assert found.tested.passed == (True,)
+    own.probe(300, 1)
+
+
+def test_a_function_can_neither_change_the_records_nor_what_another_sees() -> None:
+    def sorting(rows: np.ndarray) -> int:
+        """A margin that puts its records in order where they are."""
+        rows.sort(axis=0)
+        return 200
+
+    data = sample()
+    before = data.copy()
+    with pytest.raises(FedprivError, match=r"a function failed with sample 0, .*read-only"):
+        ProposeTestRelease(**OWN | {"margin": sorting}).estimate(data, stream(2, "noise"))
+    assert (data == before).all()
+
+
+def test_where_records_come_and_go_none_is_a_data_set_too() -> None:
+    given = OWN | {"adjacency": "add-remove", "margin": lambda rows: 0, "fallback": mean, "global_sensitivity": 20.0}
+    none = ProposeTestRelease(**given).estimate(np.zeros((0, 1)), stream(2, "noise"))
+    one = ProposeTestRelease(**given).estimate(np.zeros((1, 1)), stream(2, "noise"))
+    assert none.mean == one.mean
+    with pytest.raises(FedprivError, match="with sample 0, the only record left out"):
+        ProposeTestRelease(**given | {"fallback": lambda rows: rows[0, 0] * 0}).probe(300, 1)
+    with pytest.raises(FedprivError, match="a row a record, got the shape"):
+        ProposeTestRelease(**OWN).estimate(np.zeros((0, 1)), stream(2, "noise"))

@@ -190,3 +190,22 @@ def test_it_is_a_curator_s_answer_about_all_records() -> None:
         by_hand(GeneralPtr(margin=36, **PAPER), trust="local")
     both = [by_hand(GeneralPtr(margin=36, **PAPER), adjacency=own) for own in ("replace", "add-remove")]  # type: ignore[arg-type]
     assert Account((both[0],)).epsilon(1e-5) == Account((both[1],)).epsilon(1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"failure": 1e-3, "margin": 100, "test_noise": 1e-3, "noise": 5.0},
+        {"failure": 1e-3, "margin": 100, "test_noise": 1e-3},
+        {"failure": 1e-6, "margin": 100, "test_noise": 1e-9, "noise": 5.0},
+        {"failure": 1e-6, "margin": 100, "noise": 1e-4, "otherwise": "fallback", "reach": 2.0},
+        {"failure": 1e-6, "margin": 5000, "noise": 1e-4},
+    ],
+    ids=str,
+)
+def test_where_all_losses_lie_too_deep_everything_is_held_to_be_given_away(given: dict[str, Any]) -> None:
+    for rounds in (1, 10):
+        found = Account((by_hand(GeneralPtr(**given), rounds=rounds),)).epsilon(1e-2).bounds
+        assert found.upper == inf
+        assert found.lower < 1e4

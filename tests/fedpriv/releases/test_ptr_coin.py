@@ -357,6 +357,12 @@ def test_a_study_may_calibrate_the_noise_of_a_laplace_test():
     assert whole.privacy.release.settings["test_noise"] > 0.2
 
 
+def test_an_account_of_a_release_tells_the_settings_that_it_has(capsys):
+    words = "Ptr clip=1 bound=0.5 failure=1e-8 noise=5 trimmed=64 sampling=0.01 --delta 1e-5".split()
+    assert main(["account", *words]) == 0
+    assert "failure=1e-8 sampling=0.01 trimmed=64 sure=64 step=0.02" in capsys.readouterr().out
+
+
 def test_a_dry_run_costs_the_coin(capsys, tmp_path: Path):
     file = tmp_path / "own.toml"
     file.write_text(STUDY, encoding="utf-8")
@@ -389,7 +395,8 @@ def test_settings_that_do_not_go_together_are_named(changed, named):
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"trimmed": 0.25}, "test = 'coin' needs sure"),
+        ({"trimmed": 0.25}, "trimmed = 0.25 is a share, and a share needs a number of records: give sure"),
+        ({"sure": 7}, "sure must be at least 12 for the coin to go from failure = 1e-08 to 1 - 1e-08, got 7"),
         ({"trimmed": 4}, "trimmed must be at least 12 for the coin"),
         ({"sure": 40, "test_noise": 1.0}, "sure is of test = 'coin'"),
     ],
