@@ -570,6 +570,15 @@ def test_a_node_makes_the_features_its_policy_says_of_its_own_records_and_no_oth
             other.answer(study, weights, 1, np.array([0]))
 
 
+def test_a_node_answers_whatever_one_finite_record_holds(tmp_path: Path) -> None:
+    node = node_of(tmp_path / "node", ', features = { kind = "Histograms", cells = [4] }')
+    x = np.load(tmp_path / "node" / "x.npy")
+    x[0, 3, 3] = 1e25
+    np.save(tmp_path / "node" / "x.npy", x)
+    study = study_file.study_text(study_file.parsed_study(ASKED))
+    assert node.answer(study, np.zeros((108 + 1) * 10, np.float32), 1, np.array([0]))
+
+
 def test_a_nodes_own_records_are_never_declared_public(tmp_path: Path) -> None:
     node_of(tmp_path / "node", "")
     text = (tmp_path / "node" / "policy.toml").read_text()
