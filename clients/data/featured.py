@@ -10,6 +10,7 @@ from clients.data.features import Features, features_of
 from clients.data.features.making import PLACES, featured_pool
 from clients.data.pool import Pool
 from fedpriv._base.tables import inline_toml
+from fedpriv.given import MODULE
 from fedpriv.registry import Kind
 
 
@@ -50,7 +51,8 @@ def told_features(table: Kind) -> str:
     given = table.settings.get("features")
     if not isinstance(given, Mapping):
         return "none"
-    return inline_toml({name: given[name] for name in sorted(given) if name not in (*PLACES, "column")})
+    left_out = PLACES.get(str(given.get("kind"))), "column"
+    return inline_toml({name: given[name] for name in sorted(given) if name not in left_out})
 
 
 def data_set_of(table: Kind) -> Data:
@@ -64,6 +66,8 @@ def data_set_of(table: Kind) -> Data:
         """The object of the table: of a set with features, the set beside them."""
         given, settings = own.settings.get("features"), dict(own.settings)
         if not isinstance(given, Mapping):  # a column's name, or how many there are: the set's own setting
+            if given is not None and own.kind.startswith(f"{MODULE}:"):
+                features_of(given)  # which refuses it: arrays have no setting of that name
             return DATA_SETS.made(own.kind, settings)
         del settings["features"]
         table = dict(given)

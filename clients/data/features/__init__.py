@@ -95,6 +95,11 @@ class Features:
         """The files that the features come from besides the records, none of most kinds."""
         return tuple(getattr(self.made, "files", ()))
 
+    @property
+    def own_class(self) -> type[Any] | None:
+        """The class of somebody's own that has a part in them, the kind itself or a network; None where none has."""
+        return type(self.made) if ":" in self.table.kind else getattr(self.made, "made_by", None)
+
 
 def features_of(table: Any) -> Features:
     """The features that a study's data.features says, everything checked that needs no records.

@@ -5,9 +5,7 @@ Records go through it one at a time, so that what it gives for one does not depe
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -102,22 +100,22 @@ class Pretrained:
 
         torch.set_num_threads(1)
         given, network, found = images_of(records, "Pretrained") if records.ndim > 2 else records, self._cut, []
-        with torch.inference_mode(), _kept_of(network.get_submodule(self.layer or "")) as kept:
-            for record in given:
-                network(torch.from_numpy(record)[None])
-                found.append(np.asarray(kept[threading.get_ident()][0].numpy(), np.float32).reshape(-1))
+        kept = list[Rows]()  # copies: what comes behind the layer, and the next record, may write over what it gave
+        layer = network.get_submodule(self.layer or "")
+        handle = layer.register_forward_hook(
+            lambda _, __, out: kept.append(np.array(out[0].numpy(), np.float32).ravel())
+        )
+        try:
+            with torch.inference_mode():
+                for record in given:
+                    kept.clear()
+                    network(torch.tensor(record)[None])
+                    if not kept:
+                        raise FedprivError(f"layer {self.layer!r} does not run for every record: take one that does")
+                    found.append(kept[-1])
+        finally:
+            handle.remove()
         return np.stack(found)
-
-
-@contextmanager
-def _kept_of(layer: nn.Module) -> Iterator[dict[int, Any]]:
-    """While it lasts, what a layer has given last, by thread."""
-    kept = dict[int, Any]()
-    handle = layer.register_forward_hook(lambda _, __, found: kept.update({threading.get_ident(): found}))
-    try:
-        yield kept
-    finally:
-        handle.remove()
 
 
 def fill_network(network: nn.Module, file: Path) -> None:

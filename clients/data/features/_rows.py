@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from fedpriv.errors import FAULTS, FedprivError, reason
 
 AT_ONCE = 256  # records: a block of a thread
 PROBED = 64  # records by which features are looked at, whether one's depend on others
+AGAIN = 32  # records whose features are made again when all are made, each alone
+SHAPES = 32  # drawn images at a time
 SLACK = 1e-4  # of the largest feature: how far floats may be off where other records stand beside one
 SHOWN = 0.5  # seconds between two words on a terminal
 
@@ -32,14 +34,20 @@ def rows_of_pool(pool: Pool, own: Features) -> Rows:
         return filled_rows(lambda start, end: checked_rows(own, stored[start:end], start), total, AT_ONCE, 1)
     if not total:  # a node without records, whose model has a shape all the same
         return made_block(own, np.zeros((1, *pool.shape), np.float32), 0)[:0]
-    alone = ":" not in own.table.kind
-    if not (alone or own.beside.public):
-        check_alone(own, records_between(pool, 0, PROBED))
-    workers = usable_cores() if alone else 1  # one's own may not bear threads
+    blank = np.zeros((1, *pool.shape), np.float32)
+    if ":" not in own.table.kind and not np.isfinite(given_rows(own, blank)).all():
+        raise FedprivError(f"{own.table.kind} gives even a record of zeros what is not finite: see to its settings")
+    make = partial(made_block, own, centre=public_centre(own, pool.shape) if own.beside.centre else None)
+    tried = own.own_class is not None and not own.beside.public
+    if tried:
+        check_alone(own, make, records_between(pool, 0, PROBED))
+    workers = usable_cores() if own.own_class is None else 1  # one's own may not bear threads
     step = total if own.beside.public else AT_ONCE
-    return filled_rows(
-        lambda start, end: made_block(own, records_between(pool, start, end), start), total, step, workers
-    )
+    found = filled_rows(lambda start, end: make(records_between(pool, start, end), start), total, step, workers)
+    places = np.linspace(0, total - 1, min(AGAIN, total) if tried else 0, dtype=int)
+    for at in places:  # of one's own that remembers, the first records do not tell
+        check_same(own, found[at : at + 1], make(records_between(pool, at, at + 1), at), np.abs(found[places]).max())
+    return found
 
 
 def filled_rows(block: Callable[[int, int], Rows], total: int, step: int, workers: int) -> Rows:
@@ -67,22 +75,27 @@ def records_between(pool: Pool, start: int, end: int) -> Rows:
     return seen if not len(held) else np.concatenate([seen, held])
 
 
-def made_block(own: Features, records: Rows, first: int) -> Rows:
-    """A block's features; whatever somebody's own class raises, or gives in the place of rows, is one line."""
+def made_block(own: Features, records: Rows, first: int, centre: Rows | None = None) -> Rows:
+    """A block's features, checked and normalised; a centre is taken off between, and they are normalised again."""
+    rows = checked_rows(own, given_rows(own, records), first)
+    return rows if centre is None else normalised(rows - centre, own.beside)
+
+
+def given_rows(own: Features, records: Rows) -> Stored:
+    """What a kind gives for records, unchecked but for how many; whatever somebody's own class raises is one line."""
     kind = own.table.kind
     try:
-        found = np.asarray(own.made(records))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(own.made(records))
     except FAULTS as error:
-        if ":" not in kind or isinstance(error, FedprivError):
+        if own.own_class is None or isinstance(error, FedprivError):
             raise
         raise FedprivError(f"{kind}: {reason(error)}") from error
     if found.ndim < 1 or len(found) != len(records):
         raise FedprivError(f"{kind} must give a row for each of {len(records)} records, got the shape {found.shape}")
-    rows = checked_rows(own, found, first)
-    return normalised(rows - public_centre(own, records.shape[1:]), own.beside) if own.beside.centre else rows
+    return found
 
 
-@lru_cache(maxsize=4)
 def public_centre(own: Features, shape: tuple[int, ...]) -> Rows:
     """The mean of a study's features over drawn shapes in the place of records of this shape: a constant all know.
 
@@ -90,36 +103,52 @@ def public_centre(own: Features, shape: tuple[int, ...]) -> Rows:
     >>> public_centre(features_of({"kind": "Histograms", "cells": [4]}), (8, 8)).shape
     (108,)
     """
-    drawn = checked_rows(own, np.asarray(own.made(drawn_shapes(shape))), 0)
-    return np.asarray(drawn.mean(axis=0, dtype=np.float64), np.float32)
+    drawn = drawn_shapes(shape)
+    step = len(drawn) if own.beside.public else SHAPES
+    total = sum(
+        row.astype(np.float64)
+        for start in range(0, len(drawn), step)
+        for row in made_block(own, drawn[start : start + step], start)
+    )
+    return np.asarray(total / len(drawn), np.float32)
 
 
 def checked_rows(own: Features, found: Stored, first: int) -> Rows:
-    """A block's features as float32, normalised; refused where they are no numbers, or not finite."""
+    """A block's features as float32, normalised; refused where they are no numbers, or not finite.
+
+    Of a kind that ships a record whose features are not finite has zeros: a refusal would tell of that record.
+    """
     kind = own.table.kind
     if found.dtype.kind not in "fiub" or found.ndim < 2 or 0 in found.shape[1:]:
         raise FedprivError(f"{kind} must give rows of real numbers, got {found.dtype} of shape {found.shape}")
     with np.errstate(over="ignore"):
         rows = found.astype(np.float32)
-    if not (finite := np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).all():
+    finite = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    if ":" not in kind and kind != "Cached":
+        rows[~finite] = 0
+    elif not finite.all():
         raise FedprivError(f"{kind} gives record {first + int(np.argmin(finite))} what is not finite")
     return normalised(rows, own.beside)
 
 
-def check_alone(own: Features, records: Rows) -> None:
+def check_alone(own: Features, make: Callable[[Rows, int], Rows], records: Rows) -> None:
     """Refuse features that are others where other records stand beside one: they tell of those, whatever ε says.
 
     Looked at are some records, alone, by halves and the other way round: no proof, which is their author's.
     """
-    whole, half = made_block(own, records, 0), max(1, len(records) // 2)
+    whole, half = make(records, 0), max(1, len(records) // 2)
     parts = (whole[:half], records[:half]), (whole[:1], records[:1]), (whole[::-1], records[::-1].copy())
     for before, some in parts:
-        now = made_block(own, some, 0)
-        if before.shape != now.shape or not np.abs(before - now).max() <= SLACK * np.abs(before).max():
-            raise FedprivError(
-                f"{own.table.kind} gives a record other features beside other records: it must look at each alone, "
-                "or say public = true, where these records, or what it takes of them, are public"
-            )
+        check_same(own, before, make(some, 0), np.abs(before).max())
+
+
+def check_same(own: Features, before: Rows, now: Rows, most: float) -> None:
+    """Refuse features of the same records that are others now, by more than floats explain of numbers up to `most`."""
+    if before.shape != now.shape or not np.abs(before - now).max() <= SLACK * most:
+        raise FedprivError(
+            f"{own.table.kind} gives a record other features beside other records: it must look at each alone, "
+            "or say public = true, where these records, or what it takes of them, are public"
+        )
 
 
 def show_progress(done: Iterable[None], total: int, step: int) -> None:

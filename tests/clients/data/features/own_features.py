@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 
@@ -84,3 +85,60 @@ class Small(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.body(x))
+
+
+class Running:
+    """Takes off the mean of the calls before, from the hundredth record on."""
+
+    def __init__(self):
+        self.seen, self.mean = 0, 0.0
+
+    def __call__(self, records):
+        flat = records.reshape(len(records), -1)
+        out = flat - self.mean
+        self.seen += len(records)
+        if self.seen > 250:
+            self.mean = flat.mean(axis=0)
+        return out
+
+
+class Meddled(Weighted):
+    """Its file is another one when its features are made."""
+
+    def __call__(self, records):
+        out = super().__call__(records)
+        self.files[0].write_text("7")
+        return out
+
+
+class Early(Small):
+    """The body runs for bright images alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.body(x)) if x.mean() > 0.5 else x
+
+
+class Reused(Small):
+    """The body writes into one buffer at every call, and what comes behind it writes over that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body.register_forward_hook(self.hook)
+        self.buffer = torch.zeros(1, 12)
+
+    def hook(self, _: nn.Module, __: object, out: Tensor) -> Tensor:
+        return self.buffer.copy_(out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.body(x).mul_(0.0))
+
+
+class Remembering(Small):
+    """Adds what it gave for the record before."""
+
+    before = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.body(x)
+        found, self.before = out + self.before, out
+        return found

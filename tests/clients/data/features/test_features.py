@@ -18,6 +18,7 @@ import fedpriv as fp
 from clients.data import Digits
 from clients.data.featured import data_set_of, told_features
 from clients.data.features import FEATURES, _rows, features_of, making
+from clients.data.features._kept import write_rows
 from clients.data.identity import data_digest, data_identity, in_words, same_data
 from clients.data.pool import Pool
 from clients.node.guard import Node
@@ -201,6 +202,27 @@ def test_one_that_looks_at_all_records_may_where_they_are_declared_public_and_th
     )
 
 
+def test_one_that_keeps_what_it_saw_is_refused_after_all_records_whatever_the_first_ones_gave() -> None:
+    with pytest.raises(FedprivError, match="own_features:Running gives a record other features beside other records"):
+        featured({"kind": "own_features:Running", "normalise": "none"})
+
+
+@pytest.mark.parametrize("kind", sorted(TRIED))
+def test_a_record_of_huge_numbers_has_finite_features_and_no_other_record_is_refused_for_it(kind: str) -> None:
+    pool = small_pool(shape=(8, 8))
+    huge = pool.x.astype(np.float32)
+    huge[3, 2, 2], huge[4] = 1e25, np.float32(3e38)
+    made = np.asarray(featured(table(kind), replace(pool, x=huge)).x)
+    plain = np.asarray(featured(table(kind), replace(pool, x=pool.x.astype(np.float32))).x)
+    assert np.isfinite(made).all()
+    assert (np.delete(made, [3, 4], axis=0) == np.delete(plain, [3, 4], axis=0)).all()
+
+
+def test_settings_under_which_even_a_record_of_zeros_has_no_features_are_refused() -> None:
+    with pytest.raises(FedprivError, match="RandomConvolutions gives even a record of zeros what is not finite"):
+        featured(table("RandomConvolutions", contrast=1e-30))
+
+
 # --- files --------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +274,53 @@ def test_settings_and_files_of_ones_own_make_other_features_and_a_file_that_chan
     changed = featured(own | {"path": str(tmp_path / "one")})
     assert (np.asarray(changed.x) == 2 * np.asarray(one.x)).all()
     assert changed.features != one.features
+
+
+def test_a_setting_that_is_called_like_a_place_makes_other_features_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("1")
+    own = {"kind": "own_features:Weighted", "path": str(tmp_path / "file"), "normalise": "none"}
+    assert featured(own).features == featured(own | {"path": str(tmp_path / "file")}).features
+    other = {**own, "path": str(tmp_path / "other")}
+    (tmp_path / "other").write_text("1")
+    assert featured(own).features != featured(other).features
+    tables = [Kind("Digits", {"features": {**own, "weights": value}}) for value in (1.0, 50.0)]
+    assert told_features(tables[0]) != told_features(tables[1])
+
+
+def test_files_that_change_while_features_are_made_are_refused_and_nothing_is_kept(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "file").write_text("7.0")
+    with pytest.raises(FedprivError, match="the files that they come from changed while they were made"):
+        featured({"kind": "own_features:Meddled", "path": str(tmp_path / "file")})
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_weights_that_change_within_a_process_make_other_features(tmp_path: Path, centre: bool) -> None:
+    own = features_of({
+        "kind": "Pretrained", "network": {"kind": "own_features:Small"}, "layer": "body", "centre": centre,
+        "weights": str(tmp_path / "net.npz"), "normalise": "none",
+    })  # fmt: skip
+    state = {name: value.numpy() for name, value in Small().state_dict().items()}
+    np.savez(tmp_path / "net.npz", **state)
+    one = np.array(making.featured_pool(small_pool(), own).x)
+    np.savez(tmp_path / "net.npz", **{name: 2 * value for name, value in state.items()})
+    two = np.array(making.featured_pool(small_pool(), own).x)
+    assert two == approx(2 * one, abs=1e-5)
+
+
+def test_kept_features_of_another_number_of_records_are_made_anew_and_what_killed_writers_left_goes(
+    cache: Path,
+) -> None:
+    first = np.array(featured(table("Histograms")).x)
+    (file,) = cache.iterdir()
+    write_rows(file, np.zeros((639, 1080), np.float32))
+    old, new = (file.with_name(f".{file.name}.{end}") for end in ("old", "new"))
+    for left in (old, new):
+        left.write_bytes(b"features")
+    os.utime(old, (0, 0))
+    making.pool_made_once.cache_clear()
+    assert (np.asarray(featured(table("Histograms")).x) == first).all()
+    assert sorted(cache.iterdir()) == sorted([file, new])
 
 
 def test_activations_made_elsewhere_come_from_files_and_files_of_other_records_are_refused(tmp_path: Path) -> None:
@@ -336,6 +405,33 @@ def test_weights_of_another_network_are_refused_by_layer_and_shape(
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("network", "layer", "told"),
+    [
+        ("Early", "body", "layer 'body' does not run for every record"),
+        ("Remembering", None, "Pretrained gives a record other features beside other records"),
+    ],
+)
+def test_a_network_whose_activations_could_be_another_records_is_refused(
+    network: str, layer: str | None, told: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "net.npz", **{name: value.numpy() for name, value in Small().state_dict().items()})
+    own = {"network": {"kind": f"own_features:{network}"}, "weights": str(tmp_path / "net.npz")}
+    with pytest.raises(FedprivError, match=told):
+        featured(table("Pretrained", **own, **({"layer": layer} if layer else {})), Digits().load())
+
+
+def test_what_a_layer_gave_is_kept_as_it_was_whatever_writes_over_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "net.npz", **{name: value.numpy() for name, value in Small().state_dict().items()})
+    own = {"weights": str(tmp_path / "net.npz"), "layer": "body"}
+    plain, reused = (
+        np.asarray(featured(table("Pretrained", network={"kind": f"own_features:{name}"}, **own)).x)
+        for name in ("Small", "Reused")
+    )
+    assert plain.any()
+    assert (plain == reused).all()
+
+
 def test_a_state_dict_that_would_run_code_is_refused(tmp_path: Path) -> None:
     class Runs:
         def __reduce__(self) -> Any:
@@ -401,6 +497,8 @@ def test_arrays_in_python_go_through_the_features_that_a_study_names(tmp_path: P
     assert header["data"]["features"]["of"] == [8, 8]
     assert header["dimension"] == (header["data"]["shape"][0] + 1) * 3
     assert fp.resume(run.directory, data=(x, y), quiet=True).ended == "finished"
+    with pytest.raises(FedprivError, match=r"features must be a table such as .* got 'x'$"):
+        fp.run(STUDY, tmp_path / "other", overrides=changes | {"data.features": "x"}, data=(x, y), quiet=True)
 
 
 def test_corruption_strikes_what_a_model_sees_the_features(tmp_path: Path) -> None:
@@ -470,6 +568,15 @@ def test_a_node_makes_the_features_its_policy_says_of_its_own_records_and_no_oth
         other = node_of(tmp_path / name, own)
         with pytest.raises(Refused, match=r"^the study's data.features: .*they must be alike$"):
             other.answer(study, weights, 1, np.array([0]))
+
+
+def test_a_node_answers_whatever_one_finite_record_holds(tmp_path: Path) -> None:
+    node = node_of(tmp_path / "node", ', features = { kind = "Histograms", cells = [4] }')
+    x = np.load(tmp_path / "node" / "x.npy")
+    x[0, 3, 3] = 1e25
+    np.save(tmp_path / "node" / "x.npy", x)
+    study = study_file.study_text(study_file.parsed_study(ASKED))
+    assert node.answer(study, np.zeros((108 + 1) * 10, np.float32), 1, np.array([0]))
 
 
 def test_a_nodes_own_records_are_never_declared_public(tmp_path: Path) -> None:
