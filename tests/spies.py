@@ -10,7 +10,9 @@ import torch
 from numpy.random import Generator, default_rng
 from torch import nn
 
+from fedpriv._base.arrays import Numbers
 from fedpriv.attacks import View
+from fedpriv.population.participation import Cyclic, Poisson
 
 NOTES: list[Any] = []
 STUDY = """
@@ -154,3 +156,17 @@ class Scene:
             asked=self.asked, byzantine=self.byzantine,
             progress=np.zeros(np.shape(self.known)[1]) if self.progress is None else self.progress,
         )  # fmt: skip
+
+
+class HalfAlways(Poisson):
+    """Poisson by its rate, but half of the clients are asked in every round: no coin hides them."""
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        return np.arange(count // 2)
+
+
+class FirstAlways(Cyclic):
+    """Cyclic by its blocks, but the first block is asked in every round."""
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        return super().asked(count, seed, 1)

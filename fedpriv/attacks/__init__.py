@@ -24,6 +24,7 @@ from fedpriv.attacks._view import Knowledge, Silent, View
 from fedpriv.attacks._votes import OmniscientVote, VoteAgainst
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.registry import Registry, kind_of
+from fedpriv.trust import Word, curated, sums_only
 
 METHODS = ("on_data", "on_updates", "on_messages", "on_residues", "on_bytes")
 _SHIPPED = (
@@ -91,17 +92,17 @@ def settled_attack(
     attack: Attack,
     settings: Mapping[str, Any],  # as the study has them, `knowledge` among them if it says so
     *,
-    sums_only: bool,  # whether the server sees sums alone
+    trust: Word,  # who sees each message: a local server, nobody, a trusted one
     seeded: bool,  # whether the study's seed decides the noise, so that it can be foreseen
     plain: bool,  # whether updates are sent as they are, by no mechanism
 ) -> dict[str, Any]:
     """A study's settings of its attack, all of them written out; refused where attack or knowledge cannot be.
 
-    >>> settled_attack(Alie(), {}, sums_only=False, seeded=True, plain=True)
+    >>> settled_attack(Alie(), {}, trust="local", seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
     """
     knowledge = knowledge_of(attack, settings.get("knowledge"))
-    check_attack(attack, knowledge, sums_only=sums_only, seeded=seeded, plain=plain)
+    check_attack(attack, knowledge, trust=trust, seeded=seeded, plain=plain)
     own = asdict(attack) if is_dataclass(attack) and not isinstance(attack, type) else {}
     return {**settings, "knowledge": knowledge, **own}
 
@@ -130,12 +131,17 @@ def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
     return found
 
 
-def check_attack(attack: Attack, knowledge: Knowledge, *, sums_only: bool, seeded: bool, plain: bool) -> None:
+def check_attack(attack: Attack, knowledge: Knowledge, *, trust: Word, seeded: bool, plain: bool) -> None:
     """Refuse a study's attack that never acts, or that nobody could do under its trust, noise and mechanism."""
     name, methods = kind_of(attack), [method for method in METHODS if hasattr(attack, method)]
     if not methods:
         raise FedprivError(f"{name} has none of the methods {', '.join(METHODS)}")
-    if knowledge == "everything" and sums_only:
+    if knowledge == "everything" and curated(trust):
+        raise FedprivError(
+            f"{name} with knowledge = 'everything': a trusted server shows nobody an update without noise, and ε holds "
+            "for whoever sees none; knowledge = 'own' or 'byzantine', or an attack that needs no more"
+        )
+    if knowledge == "everything" and sums_only(trust):
         raise FedprivError(
             f"{name} with knowledge = 'everything': under secure aggregation nobody sees another client's message; "
             "privacy.trust = 'local', or an attack that needs less"
@@ -147,7 +153,7 @@ def check_attack(attack: Attack, knowledge: Knowledge, *, sums_only: bool, seede
         )
     if plain and "on_messages" in methods:
         raise FedprivError(f"{name} chooses among a mechanism's symbols, and Plain has none: an attack on updates")
-    if "on_residues" in methods and not sums_only:
+    if "on_residues" in methods and not sums_only(trust):
         raise FedprivError(
             f"{name} hides in a sum, and under local trust each message is seen: privacy.trust = 'secure-aggregation'"
         )

@@ -15,7 +15,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import Event
 from fedpriv.aggregation.rows import Aid
-from fedpriv.errors import FedprivError, positive, probability, real
+from fedpriv.errors import FedprivError, limited, positive, probability, real
 from fedpriv.estimation.curators import Around, Bound, Count, Differing, Multiplier, filled_settings
 from fedpriv.mechanisms import Gaussian
 from fedpriv.population.participation import All, Poisson
@@ -38,7 +38,7 @@ class DpFedAvg:
         float | None, positive, "σ_b, the noise on the count of short updates, in clients; none: the clip norm stays"
     ] = None
     quantile: Annotated[float, real, probability, "the share of updates that is to be shorter than the clip norm"] = 0.5
-    rate: Annotated[float, positive, "how fast the clip norm follows the quantile"] = 0.2
+    rate: Annotated[float, positive, limited(most=10.0), "how fast the clip norm follows the quantile"] = 0.2
     bound: Bound = None
     sampling: Annotated[
         float | None, probability, positive, "q, the chance of a client to be asked, which a study fills in"
@@ -60,7 +60,7 @@ class DpFedAvg:
     def settled(settings: dict[str, Any], around: Around) -> dict[str, Any]:
         """A study's settings of DP-FedAvg, with the clip norm, the sampling and the clients that it has elsewhere."""
         own = around.participation
-        if not isinstance(own, All | Poisson):
+        if type(own) not in (All, Poisson):  # a class of somebody's own, though it inherits theirs, may ask otherwise
             raise FedprivError(
                 f"clients.participation must be All or Poisson with DpFedAvg, got {type(own).__name__}: only coins of "
                 "their own hide who is asked"
@@ -71,7 +71,7 @@ class DpFedAvg:
                 "privacy.mechanism"
             )
         facts = {
-            "sampling": ("participation.rate", own.rate if isinstance(own, Poisson) else 1.0),
+            "sampling": ("participation.rate", getattr(own, "rate", 1.0)),
             "clients": ("clients.count", around.clients),
             "adjacency": ("privacy.adjacency", around.adjacency or settings.get("adjacency", "add-remove")),
         }

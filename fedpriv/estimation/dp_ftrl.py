@@ -23,7 +23,7 @@ from fedpriv.bounds.clipping import clip_factors
 from fedpriv.errors import FedprivError, whole
 from fedpriv.estimation.curators import Around, Bound, Count, Differing, Multiplier, filled_settings
 from fedpriv.mechanisms import BandedGaussian, Gaussian
-from fedpriv.mechanisms.banded import PLACES, band_numerators
+from fedpriv.mechanisms.banded import MOST_BANDS, PLACES, band_numerators
 from fedpriv.population.participation import Cyclic
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.randomness.streams import stream
@@ -45,9 +45,9 @@ class DpFtrl:
     """
 
     noise: Multiplier = None
-    bands: Annotated[int | None, whole, "b̂, the bands of C; as many as there are blocks, or rounds, if not given"] = (
-        None
-    )
+    bands: Annotated[
+        int | None, whole, "b̂, the bands of C, at most 4096; as many as blocks, or rounds, if not given"
+    ] = None
     bound: Bound = None
     clients: Count = None
     apart: Annotated[int | None, whole, "b, the rounds from one of a client's to its next, which a study fills in"] = (
@@ -72,7 +72,7 @@ class DpFtrl:
     def settled(settings: dict[str, Any], around: Around) -> dict[str, Any]:
         """A study's settings of DP-FTRL, with the clip norm, the turns, the rounds that it has elsewhere."""
         own = around.participation
-        if not isinstance(own, Cyclic):
+        if type(own) is not Cyclic:  # one of somebody's own that inherits it may ask otherwise
             raise FedprivError(
                 f"clients.participation must be Cyclic with DpFtrl, got {type(own).__name__}: the rounds of one client "
                 "must lie apart"
@@ -84,7 +84,7 @@ class DpFtrl:
             "planned": ("run.rounds", around.rounds),
             "adjacency": ("privacy.adjacency", around.adjacency or settings.get("adjacency", "add-remove")),
         }
-        return filled_settings({"bands": min(own.blocks, around.rounds)} | settings, facts)
+        return filled_settings({"bands": min(own.blocks, around.rounds, MOST_BANDS)} | settings, facts)
 
     @property
     def mechanism(self) -> BandedGaussian:

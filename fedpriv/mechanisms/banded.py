@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, sqrt
+from functools import lru_cache
+from itertools import accumulate
+from math import sqrt
 from typing import Annotated, ClassVar
 
 from fedpriv.bounds import vectors
@@ -23,8 +25,10 @@ from fedpriv.trust import Adjacency, Central, Trust, Unit
 
 PLACES = 10  # binary places of the factors: exact up to seven bands
 MOST = 10**6  # rounds
+MOST_BANDS = 4096
 
 
+@lru_cache
 def band_numerators(bands: int) -> tuple[int, ...]:
     """The first bands of C, of whom a curator mixes rounds' noise, as whole numbers of 2^−PLACES: C = A^½, rounded.
 
@@ -33,7 +37,8 @@ def band_numerators(bands: int) -> tuple[int, ...]:
     >>> [m / 2**PLACES for m in band_numerators(4)]
     [1.0, 0.5, 0.375, 0.3125]
     """
-    return tuple((comb(2 * j, j) << PLACES) >> 2 * j for j in range(bands))
+    middle = accumulate(range(1, bands), lambda before, j: before * (4 * j - 2) // j, initial=1)  # binom(2j, j)
+    return tuple((own << PLACES) >> 2 * j for j, own in enumerate(middle))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,7 @@ class BandedGaussian:
         """Refuse bands of which two that a unit takes part in would meet, or more of them than rounds."""
         check_fields(self)
         at_most("10^6", MOST, planned=self.planned)
+        at_most("the most", MOST_BANDS, bands=self.bands)
         for name, most in (("apart", self.apart), ("planned", self.planned)):
             if self.bands > most:
                 raise FedprivError(f"bands must be at most {name} = {most}, got {self.bands}")
@@ -79,11 +85,9 @@ class BandedGaussian:
         >>> round(float(banded.moved(16)) ** 0.5, 9)
         2.439902662
         """
-        squares = [m * m for m in band_numerators(min(self.bands, rounds))]
-        full, starts = sum(squares), range(0, rounds, self.apart)
-        return Fraction(
-            sum(full if rounds - i >= self.bands else sum(squares[: rounds - i]) for i in starts), 4**PLACES
-        )
+        squares = [m * m for m in band_numerators(self.bands)]
+        whole_columns, left = divmod(rounds, self.apart)  # the last has but so many rounds
+        return Fraction(whole_columns * sum(squares) + sum(squares[:left]), 4**PLACES)
 
     @property
     def spread(self) -> float:

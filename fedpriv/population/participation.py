@@ -128,7 +128,7 @@ def rounds_of_each(participation: Participation, count: int, seed: int, rounds: 
     >>> rounds_of_each(Fixed(number=3), 6, seed=1, rounds=4).sum()
     np.int64(12)
     """
-    if isinstance(participation, All):
+    if type(participation) is All:
         return np.full(count, rounds)
     times = np.zeros(count, np.int64)
     for round in range(1, rounds + 1):

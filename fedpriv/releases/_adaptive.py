@@ -19,6 +19,7 @@ from fedpriv.settings import check_fields
 
 INWARD = 1 - 2.0**-50
 LEAST, MOST = 1e-12, 1e12  # clip norms between which it may wander
+FASTEST = 10.0  # rate: a step then multiplies a clip norm by e^100 at most, which is a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class AdaptiveDpSgd:
     sampling: Sampling
     count_noise: Annotated[float, positive, "σ_b, the noise on the count of short gradients, in records"]
     quantile: Annotated[float, real, probability, "the share of gradients that is to be shorter than R"] = 0.5
-    rate: Annotated[float, positive, "how fast R follows"] = 0.2
+    rate: Annotated[float, positive, limited(most=FASTEST), "how fast R follows"] = 0.2
     norm: How = "clip"
     units: Annotated[
         Literal["clip", "gradient"], "what leaves in units of R, or of the gradients, which R shrinks with"

@@ -120,7 +120,7 @@ class Walk:
     @property
     def ball(self) -> float:
         """The norm that hidden steps hold a model to before each: twice what the penalty and the noise let it have."""
-        wander = self.deviation * sqrt(self.dimension / self._plain.gap)
+        wander = self.deviation * sqrt(self.dimension / self.exact.gap)
         return 2 * (self.release.gradient / self.release.penalty + wander)
 
     @property
@@ -147,7 +147,7 @@ class Walk:
             raise FedprivError(
                 f"floats may move a step by {rounding:.2g} of its noise, at most {COARSE:g}: more noise or penalty"
             )
-        return replace(self._plain, rounding=rounding)
+        return replace(self.exact, rounding=rounding)
 
     def event(self, adjacency: Adjacency, rounds: int) -> Event:
         """The ledger's event of so many rounds of a client's hidden steps: only where each round ends is seen."""
@@ -157,7 +157,7 @@ class Walk:
         )  # fmt: skip
 
     @property
-    def _plain(self) -> Mechanism:
+    def exact(self) -> Mechanism:
         """The mechanism of exact hidden steps: what contracts, whatever floats do."""
         own = self.release
         return Mechanism(

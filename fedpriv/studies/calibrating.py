@@ -30,6 +30,7 @@ from fedpriv.studies.promise import (
     event_of_messages,
     releases_in_message,
     releases_of_worst,
+    walk_of,
 )
 from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Kind, Study
@@ -218,7 +219,8 @@ def _hidden_filled(study: Study, release: Kind, dimension: int, rounds: int, tar
     """A study's release of hidden steps with the noise at which so many rounds cost ε."""
     own, training = release.settings, study.training
     try:
-        HIDDEN.made(release.kind, {"noise": 1.0, **own})
+        first = HIDDEN.made(release.kind, {"noise": 1.0, **own})
+        _ = walk_of(study, first, dimension).exact  # or these are steps of which there is no theorem, at any noise
         walk = {"radius": own["radius"], "penalty": own["penalty"], "rate": training.learning_rate}
 
         def event_of(mechanism: Any) -> Event:

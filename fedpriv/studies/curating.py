@@ -43,5 +43,9 @@ def _check_around(around: Around, privacy: Privacy, server: Server, adapts: bool
             "server.fewest is none of trust 'central': who does not answer counts as one that sends 0, and no "
             "round is skipped for it, as that would show"
         )
+    if server.decoder == "vote":
+        raise FedprivError(
+            "server.decoder must be 'mean', or left out, under trust 'central': a curator gives out a mean"
+        )
     if privacy.noise != "seeded":
         raise FedprivError("privacy: trust 'central' knows noise = 'seeded' (a simulation's)")

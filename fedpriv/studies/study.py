@@ -141,10 +141,10 @@ class Study:
         if self.attack is None:
             return
         kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
-        hidden, seeded = sums_only(privacy.trust), privacy.noise == "seeded"
+        seeded = privacy.noise == "seeded"
         try:
             attack = _made_attack(self.attack)
-            settings = settled_attack(attack, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
+            settings = settled_attack(attack, settings, trust=privacy.trust, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
         name = self._sum

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, pairwise
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,14 @@ def test_what_a_unit_moves_is_the_most_over_all_rounds_that_are_far_enough_apart
             assert float(own.moved(done)) == approx(worst(own, done), rel=1e-12)
 
 
+@pytest.mark.parametrize("apart", [4096, 10**6])
+def test_the_most_bands_of_the_most_rounds_are_costed_at_once(apart):
+    own, began = banded(bands=4096, apart=apart, planned=10**6), time.process_time()
+    assert band_numerators(4096)[-1] == (comb(8190, 4095) << PLACES) >> 8190
+    assert [own.after(done).noise for done in range(10**6 - 500, 10**6 + 1)][-1] == own.noise
+    assert time.process_time() - began < 5
+
+
 def test_no_vectors_of_any_direction_move_the_sums_by_more_and_those_alike_move_them_by_as_much():
     own, rng = banded(bands=3, apart=3, planned=10), np.random.default_rng(1)
     root = np.tril(toeplitz([m / 2**PLACES for m in band_numerators(3)] + [0.0] * 7))
@@ -174,6 +184,7 @@ def test_two_runs_are_two_events_of_a_ledger_and_their_text_makes_them_again():
         ({"bands": 5}, "bands must be at most apart = 4, got 5"),
         ({"bands": 3, "planned": 2}, "bands must be at most planned = 2, got 3"),
         ({"bands": 0}, "bands must be"),
+        ({"bands": 4097, "apart": 5000, "planned": 5000}, "bands must be at most the most = 4096, got 4097"),
         ({"noise": float("nan")}, "noise must be"),
         ({"clip": 0.0}, "clip must be"),
         ({"planned": 10**7}, "planned must be at most"),
@@ -276,6 +287,12 @@ def test_a_clip_norm_follows_the_quantile_of_the_lengths_and_is_a_function_of_wh
     assert clip[0] == approx(middle, rel=0.1)
 
 
+def test_the_fastest_clip_norm_that_follows_stays_a_number():
+    rule = DpFedAvg(noise=1.0, bound=1e12, sampling=1.0, clients=2, count_noise=1e6, rate=10.0)
+    ends = {rule.released(np.ones((2, 3), np.float32), Aid(stream(1, "aggregate", at))).settings for at in range(9)}
+    assert ends == {(1e-12,), (1e12,)}
+
+
 def test_the_counts_cost_is_folded_into_the_noise_of_the_sum():
     plain = central("aggregation={kind='DpFedAvg', noise=1.0}")
     counted = central(*ADAPTIVE, "privacy.epsilon=4.0")
@@ -335,6 +352,12 @@ def test_rounds_that_share_noise_are_costed_as_one_release_after_any_of_them(don
         (["aggregation={kind='DpFedAvg', count_noise=3.0}", "privacy.mechanism={kind='Plain'}"], "aggregation.bound"),
         (["privacy.trust=local"], "DpFedAvg adds noise to messages"),
         (["server.fewest=3"], "counts as one that sends 0"),
+        (["server.decoder=vote"], "decoder must be 'mean', or left out, under trust 'central'"),
+        (["attack={kind='Alie', knowledge='everything'}"], "a trusted server shows nobody an update without noise"),
+        (["attack.kind=OptIpm"], "OptIpm with knowledge = 'everything': a trusted server"),
+        (["clients.participation={kind='spies:HalfAlways', rate=0.3}"], "Poisson with DpFedAvg, got Half"),
+        ([*FTRL, "clients.participation={kind='spies:FirstAlways', blocks=4}"], "Cyclic with DpFtrl, got FirstAlways"),
+        (["aggregation.rate=1e4"], "rate must be at most 10, got"),
         (["privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}"], "the noise is the server's"),
         (["aggregation.before=[{kind='Nnm'}]"], "a curator with no before"),
         (["aggregation={kind='DpFtrl'}"], "must be Cyclic with DpFtrl, got Poisson"),

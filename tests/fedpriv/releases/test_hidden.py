@@ -251,6 +251,15 @@ def test_steps_that_do_not_contract_or_drown_in_rounding_are_refused_before_a_ru
         calibrated_study(study(change), DIMENSION)
 
 
+def test_steps_that_do_not_contract_are_refused_by_name_where_their_noise_is_yet_to_be_found() -> None:
+    own = study(
+        "privacy.release={kind='HiddenState', radius=1.0, penalty=0.1}", "privacy.epsilon=2.0",
+        "training.learning_rate=4.0",
+    )  # fmt: skip
+    with pytest.raises(FedprivError, match="release: steps do not contract: the learning rate must be below"):
+        calibrated_study(own, DIMENSION)
+
+
 def test_an_event_of_random_batches_or_of_clients_is_refused() -> None:
     with pytest.raises(FedprivError, match="random ones inside its steps are not covered"):
         by_hand(steps(5), sampling=0.1)
