@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 SEEDS = (1, 2, 3)
+STILL = ("server.schedule=constant", "server.to=1")
 FLIPPING = ("clients.byzantine=0.1", "attack.kind=SignFlip")
 
 
@@ -29,13 +30,18 @@ class Recipe:
     changes: tuple[str, ...] = ()
 
     @property
+    def arguments(self) -> list[str]:
+        """What a recipe's command has behind `fedpriv run`."""
+        return [self.study, *(part for change in self.changes for part in ("--set", change))]
+
+    @property
     def command(self) -> str:
         """The command that a person types for a recipe."""
-        return " ".join(("fedpriv", "run", self.study, *(f"--set {change}" for change in self.changes)))
+        return " ".join(("fedpriv", "run", *self.arguments))
 
 
 RECIPES = (
-    Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100")),
+    Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100", *STILL)),
     Recipe("one holder", "dpsgd-fashion"),
     Recipe("sums alone", "fashion-votes", ("privacy.epsilon=1", "run.rounds=15", "server.step=4")),
     Recipe("sums alone", "fashion-votes"),
@@ -46,7 +52,7 @@ RECIPES = (
 def result_of(recipe: Recipe, seed: int) -> tuple[dict[str, Any], float]:
     """A recipe's result from one seed, and its seconds from the command to its end, features made anew."""
     with TemporaryDirectory() as there:
-        command = [sys.executable, "-m", "simulations.command_line", *recipe.command.split()[1:], "--driver", "direct"]
+        command = [sys.executable, "-m", "simulations.command_line", "run", *recipe.arguments, "--driver", "direct"]
         began = perf_counter()
         done = subprocess.run(
             [*command, "--set", f"run.seed={seed}", "--json", "--quiet", "--out", f"{there}/run"],
