@@ -145,9 +145,10 @@ def check_alone(own: Features, make: Callable[[Rows, int], Rows], records: Rows)
 def check_same(own: Features, before: Rows, now: Rows, most: float) -> None:
     """Refuse features of the same records that are others now, by more than floats explain of numbers up to `most`."""
     if before.shape != now.shape or not np.abs(before - now).max() <= SLACK * most:
+        also = ", or say public = true, where these records, or what it takes of them, are public"
         raise FedprivError(
-            f"{own.table.kind} gives a record other features beside other records: it must look at each alone, "
-            "or say public = true, where these records, or what it takes of them, are public"
+            f"{own.table.kind} gives a record other features beside other records: it must look at each alone"
+            f"{also if ':' in own.table.kind else ''}"
         )
 
 

@@ -409,7 +409,11 @@ def test_weights_of_another_network_are_refused_by_layer_and_shape(
     ("network", "layer", "told"),
     [
         ("Early", "body", "layer 'body' does not run for every record"),
-        ("Remembering", None, "Pretrained gives a record other features beside other records"),
+        (
+            "Remembering",
+            None,
+            "Pretrained gives a record other features beside other records: it must look at each alone$",
+        ),
     ],
 )
 def test_a_network_whose_activations_could_be_another_records_is_refused(
