@@ -45,7 +45,7 @@ def held_out_recipe(recipe: Recipe, near: tuple[str, ...], directory: Path) -> R
 
 
 def print_chosen(studies: list[str]) -> None:
-    """Print what each recipe of these studies, all where none is named, and those near it come to on held-out images."""
+    """Print what each recipe of these studies (none: of all), and those near it, reach on held-out images."""
     print("| recipe | changed | accuracy held out |\n|---|---|---|")
     with TemporaryDirectory() as there:
         save_records(Path(there))

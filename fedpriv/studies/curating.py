@@ -23,9 +23,8 @@ def settled_rule(
             )
         return settings
     if kind not in CURATORS or "before" in settings:
-        names = ", ".join(CURATORS)
         raise FedprivError(
-            f"aggregation: under privacy.trust = 'central' it must be a curator with no before: {names}; got {kind}"
+            f"aggregation: under privacy.trust = 'central' it must be one of {', '.join(CURATORS)}, no before; got {kind}"
         )
     _check_around(around, privacy, server, adapts="count_noise" in settings)
     found: dict[str, Any] = CURATORS[kind].settled(settings, around)
@@ -44,8 +43,6 @@ def _check_around(around: Around, privacy: Privacy, server: Server, adapts: bool
             "round is skipped for it, as that would show"
         )
     if server.decoder == "vote":
-        raise FedprivError(
-            "server.decoder must be 'mean', or left out, under trust 'central': a curator gives out a mean"
-        )
+        raise FedprivError("server.decoder must be 'mean', or left out, under trust 'central': a curator gives means")
     if privacy.noise != "seeded":
         raise FedprivError("privacy: trust 'central' knows noise = 'seeded' (a simulation's)")

@@ -93,8 +93,7 @@ def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | N
         return event_of_hidden(study, hidden, dimension, rounds)
     if (private := study.privacy.private_sum) is not None:
         return event_of_sum(private, dimension, rounds * releases_in_message(study))
-    seen = trust_in(study)
-    match seen:
+    match trust_in(study):
         case Central():
             assert study.curator is not None  # under this trust
             return study.curator.event(dimension, rounds)
