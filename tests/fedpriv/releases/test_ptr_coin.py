@@ -358,7 +358,7 @@ def test_a_study_may_calibrate_the_noise_of_a_laplace_test():
 
 
 def test_an_account_of_a_release_tells_the_settings_that_it_has(capsys):
-    words = "Ptr clip=1 bound=0.5 failure=1e-8 noise=5 trimmed=64 sampling=0.01 --delta 1e-5".split()
+    words = ["Ptr", "clip=1", "bound=0.5", "failure=1e-8", "noise=5", "trimmed=64", "sampling=0.01", "--delta", "1e-5"]
     assert main(["account", *words]) == 0
     assert "failure=1e-8 sampling=0.01 trimmed=64 sure=64 step=0.02" in capsys.readouterr().out
 
