@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 SEEDS = (1, 2, 3)
 STILL = ("server.schedule=constant", "server.to=1")
+LEAST = ("privacy.epsilon=1", "run.rounds=30", "server.step=2", "data.features.cells=[4,7]")
 FLIPPING = ("clients.byzantine=0.1", "attack.kind=SignFlip")
 
 
@@ -37,13 +39,13 @@ class Recipe:
     @property
     def command(self) -> str:
         """The command that a person types for a recipe."""
-        return " ".join(("fedpriv", "run", *self.arguments))
+        return shlex.join(("fedpriv", "run", *self.arguments))
 
 
 RECIPES = (
     Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100", *STILL)),
     Recipe("one holder", "dpsgd-fashion"),
-    Recipe("sums alone", "fashion-votes", ("privacy.epsilon=1", "run.rounds=15", "server.step=4")),
+    Recipe("sums alone", "fashion-votes", LEAST),
     Recipe("sums alone", "fashion-votes"),
     Recipe("sums alone, a tenth flips signs", "fashion-votes", FLIPPING),
 )

@@ -14,17 +14,20 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.recipes import RECIPES, Recipe, result_of
+from benchmarks.recipes import RECIPES, STILL, Recipe, result_of
 from clients.data import Idx
 from fedpriv._base.tables import inline_toml
 from fedpriv.studies.file import shipped_studies
 
 HELD_OUT = 5000  # of 60,000: the same ones each time
 FEWER = {"dpsgd-fashion": "clients.records=55000", "fashion-votes": "clients.count=5500"}
-STILL = ("server.schedule=constant", "server.to=1.0")
 NEAR = {
     "dpsgd-fashion": (STILL, ("server.step=36",), ("server.momentum=0.95",)),
-    "fashion-votes": (STILL, ("server.step=3",)),
+    "fashion-votes": (
+        ("data.features.cells=[4,7]",),
+        ("run.rounds=40", "server.step=2"),
+        ("run.rounds=15", "server.step=4"),
+    ),
 }
 
 
@@ -45,7 +48,11 @@ def held_out_recipe(recipe: Recipe, near: tuple[str, ...], directory: Path) -> R
 
 
 def print_chosen(studies: list[str]) -> None:
+<<<<<<< HEAD
     """Print what each recipe of these studies (none: of all), and those near it, reach on held-out images."""
+=======
+    """Print what each recipe of these studies, all where none is named, and those near come to on images held out."""
+>>>>>>> h20-tune
     print("| recipe | changed | accuracy held out |\n|---|---|---|")
     with TemporaryDirectory() as there:
         save_records(Path(there))

@@ -24,7 +24,8 @@ def settled_rule(
         return settings
     if kind not in CURATORS or "before" in settings:
         raise FedprivError(
-            f"aggregation: under privacy.trust = 'central' it must be one of {', '.join(CURATORS)}, no before; got {kind}"
+            "aggregation: under privacy.trust = 'central' it must be a curator with no before: "
+            f"{', '.join(CURATORS)}; got {kind}"
         )
     _check_around(around, privacy, server, adapts="count_noise" in settings)
     found: dict[str, Any] = CURATORS[kind].settled(settings, around)
