@@ -48,11 +48,7 @@ def held_out_recipe(recipe: Recipe, near: tuple[str, ...], directory: Path) -> R
 
 
 def print_chosen(studies: list[str]) -> None:
-<<<<<<< HEAD
-    """Print what each recipe of these studies (none: of all), and those near it, reach on held-out images."""
-=======
     """Print what each recipe of these studies, all where none is named, and those near come to on images held out."""
->>>>>>> h20-tune
     print("| recipe | changed | accuracy held out |\n|---|---|---|")
     with TemporaryDirectory() as there:
         save_records(Path(there))
