@@ -17,6 +17,7 @@ NOTHING = "no round counted"  # why a run has ended whose every round was skippe
 REACHED = "accuracy reached"  # or that its study's run.stop has ended
 WAITED = "accuracy no better"  # likewise
 STOPPED = "stopped"  # or that its caller's on_round has ended, and that can go on
+DRAWN = ("asked", "answered", "rejected", "failed", "bytes_up", "bytes_transport", "note", "attack_failed")
 EARLY = ("interrupted", STOPPED, REACHED, WAITED)  # what came out may have had a part in when
 Line = Mapping[str, Any]
 
@@ -89,6 +90,16 @@ class Totals:
         return WAITED if stop.patience is not None and self.since >= stop.patience else None
 
 
+def draws_secretly(release: Line | None) -> bool:
+    """Whether a run's ε, by its header's release, holds for whoever does not learn how many clients a curator drew."""
+    return release is not None and release.get("trust") == "central" and release.get("sampling", 1) < 1
+
+
+def covered_line(line: Line, release: Line | None) -> dict[str, Any]:
+    """A round's line as ε covers it being shown: without DRAWN, which tell of who was drawn, where that is secret."""
+    return {name: own for name, own in line.items() if not (name in DRAWN and draws_secretly(release))}
+
+
 def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> dict[str, Any]:
     """Accuracy, cost and guarantee of all rounds so far, in result.json: what `fedpriv run --json` prints."""
     release = header["release"]
@@ -128,5 +139,6 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
+    found = covered_line(found, release)
     replace_file(directory / "result.json", records.record_bytes(found), mode=0o644)
     return found

@@ -17,6 +17,7 @@ from server.progress.words import (
     ASSUMED_HERE,
     MASKED_HERE,
     NOT_TRIED,
+    SECRET,
     bytes_words,
     duration_words,
     epsilons_in_words,
@@ -67,9 +68,9 @@ class Progress:
     def update(self, line: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Take one round (its line of the records, its seconds) into the run's line on the screen."""
         self._round = line["round"]
-        self._paces.append((float(timing["seconds"]), line["answered"]))
-        self._rejected += sum(line["rejected"].values())
-        self._failed += sum(line["failed"].values())
+        self._paces.append((float(timing["seconds"]), line.get("answered", 0)))
+        self._rejected += sum(line.get("rejected", {}).values())
+        self._failed += sum(line.get("failed", {}).values())
         for measured in (line, line.get("evaluated") or {}):  # on held-out records, else by clients' answers
             if measured.get("accuracy") is not None or measured.get("r2") is not None:
                 self._measured = " ".join(measured_words(measured))
@@ -101,7 +102,7 @@ class Progress:
         facts += [f"{count:,} {how}" for count, how in wrong if count]
         if typical > 0:
             pace = median(answered for _, answered in self._paces) / typical
-            facts.append(f"{pace:,.0f} clients/s".rjust(16))
+            facts += [f"{pace:,.0f} clients/s".rjust(16)] * (pace > 0)
         counted = f"round {self._round:{len(str(self.total))}}/{self.total}"
         return counted, self._round / max(1, self.total), facts
 
@@ -149,8 +150,7 @@ def result_table(result: Mapping[str, Any]) -> str:
         rows += units_in_words(result.get("units"), result["unit"])
         rows += [("", word_of_author(result["by_word_of"]))] if "by_word_of" in result else []
         rows += [("", said) for said in [finding_words(result.get("beta"), result["unit"])] if said]
-        hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
-        rows += [("", hidden)] * sums_only(result["trust"])
+        rows += [("", MASKED_HERE if result.get("masked") else ASSUMED_HERE)] * sums_only(result["trust"])
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
     if result.get("not_tried"):
@@ -164,10 +164,11 @@ def result_table(result: Mapping[str, Any]) -> str:
         kinds = {"omniscient": "attackers voting against it", "blind": "blind attackers"}
         attackers = f"all {result['byzantine']:,} {kinds.get(who, f'attackers {who}')}"
         rows.append(("tolerance", f"{result['tolerance']:.0%} of coordinates' votes survive {attackers} (estimate)"))
+    sent = result.get("bytes_up")
+    sent_words = SECRET if sent is None else f"{bytes_words(sent / clients)} a client, {bytes_words(sent)} in all"
     rows += [
-        ("sent", f"{bytes_words(result['bytes_up'] / clients)} a client, {bytes_words(result['bytes_up'])} in all"),
-        ("rejected", tally_words(result["rejected"])),
-        ("failed", tally_words(result["failed"])),
+        ("sent", sent_words),
+        *((name, tally_words(result[name])) for name in ("rejected", "failed") if name in result),
         ("time", duration_words(result["seconds"])),
         ("directory", str(result["directory"])),
         ("", f"fedpriv report {quote(str(result['directory']))}"),

@@ -28,6 +28,7 @@ MASKED = (
     "says what an active server can and cannot do."
 )
 MASKED_HERE = "sums were masked between nodes; a node that hosts several clients sees their messages"
+SECRET = "how many are drawn is the server's own"  # under trust central, where ε counts on it
 NOT_TRIED = "not tried: it failed at every Byzantine client before anything was sent"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of runs side by side
 ASYMPTOTIC = "asymptotic, no bound"

@@ -22,8 +22,9 @@ import numpy as np
 from fedpriv._base.loading import loaded_object
 from fedpriv._base.tables import leaf_table
 from fedpriv.errors import FAULTS, FedprivError, one_of, reason
-from fedpriv.records import Line
+from fedpriv.records import Line, read_records
 from server.directory import STUDY, run_name
+from server.directory.results import covered_line
 from server.progress.listening import OnRound
 
 Log = Callable[[int, Mapping[str, float]], object]  # numbers of a round
@@ -70,15 +71,17 @@ def tracked_rounds(trackers: Sequence[Tracker], directory: Path) -> Iterator[OnR
     What goes wrong in one of them ends the run, which can be gone on with.
     """
     opened: list[tuple[Tracker, Log, Close]] = []
+    released: list[Line | None] = []  # the run's release, once it has begun
 
     def track(line: Line) -> None:
         """Tell every tracker of one round of the run."""
         if not opened:
             settings = leaf_table(tomllib.loads((directory / STUDY).read_text(encoding="utf-8")), ".")
             begun = Begun(directory, run_name(directory), line["round"], settings)
+            released.append(read_records(directory / "records.jsonl").header["release"])
             opened.extend((each, *_safely(each, each.opens, begun)) for each in trackers)
         for tracker, log, _ in opened:
-            _safely(tracker, log, line["round"], scalars_of(line))
+            _safely(tracker, log, line["round"], scalars_of(covered_line(line, released[0])))
 
     how = "KILLED"
     try:
@@ -104,8 +107,8 @@ def scalars_of(line: Line) -> dict[str, float]:
     found |= {f"evaluated/{name}": asked[name] for name in ("accuracy", "low", "high") if name in asked}
     for name in ("epsilon", "mu"):
         found |= {f"{name}/{side}": line[name][side] for side in ("lower", "upper") if line.get(name) is not None}
-    found |= {name: line[name] for name in ("bytes_up", "answered")}
-    found |= {name: sum(line[name].values()) for name in ("rejected", "failed")}
+    found |= {name: line[name] for name in ("bytes_up", "answered") if name in line}
+    found |= {name: sum(line[name].values()) for name in ("rejected", "failed") if name in line}
     return {name: value for name, value in found.items() if isfinite(value)}  # no tracker has an infinity
 
 

@@ -34,7 +34,9 @@ def card_rows(run: Run) -> Rows:
         rows += [("μ", mu_words(own).removeprefix("μ ")) for own in [run.mu] if own]
         release = header["release"]
         rows.append(("of", unit_and_trust(release["trust"], release["unit"], release["adjacency"])))
-    sent = f"{bytes_words(run.client_bytes)} a client a round, {bytes_words(run.bytes_up)} in all"
+    sent = f"{bytes_words(run.client_bytes)} a client a round"
+    if run.bytes_up is not None:
+        sent += f", {bytes_words(run.bytes_up)} in all"
     whole = part_of_whole(4 * header["dimension"], run.client_bytes)
     return [*rows, ("sent", f"{sent}; {whole} float32"), ("where", str(run.directory))]
 

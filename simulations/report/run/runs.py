@@ -23,7 +23,7 @@ from fedpriv.curves.pair import error_rates
 from fedpriv.errors import FedprivError
 from fedpriv.records import Line, Records, read_records, read_timings
 from server.directory import data_place
-from server.directory.results import REACHED, STOPPED, WAITED
+from server.directory.results import REACHED, STOPPED, WAITED, covered_line, draws_secretly
 from server.progress.words import kind_alone, measured_words
 from simulations.report.frames import data_frame
 
@@ -71,10 +71,15 @@ class Run:
         """The header of the run's records: what was run, on what, how privately."""
         return self.records.header
 
-    @property
+    @cached_property
     def rounds(self) -> list[Line]:
-        """The lines of the run's records, one a round: what happened in it."""
-        return self.records.rounds
+        """The lines of the run's records, one a round, without what its ε does not cover: what happened in it."""
+        return [covered_line(line, self.header["release"]) for line in self.records.rounds]
+
+    @property
+    def secret(self) -> bool:
+        """Whether the run's ε counts on it that nobody sees how many clients were drawn: then nothing shows it."""
+        return draws_secretly(self.header["release"])
 
     @property
     def measured(self) -> dict[str, float | None]:
@@ -149,7 +154,7 @@ class Run:
         """What all rounds of the run count under a name, such as rejected: how many for each reason."""
         counts: Counter[str] = Counter()
         for line in self.rounds:
-            counts.update(line[name])
+            counts.update(line.get(name, {}))
         return dict(counts)
 
     @property
@@ -162,17 +167,17 @@ class Run:
         return found
 
     @property
-    def bytes_up(self) -> int:
-        """How many bytes all clients sent in all rounds of the run."""
-        return sum(line["bytes_up"] for line in self.rounds)
+    def bytes_up(self) -> int | None:
+        """How many bytes all clients sent in all rounds of the run; None where that would tell who was drawn."""
+        return None if self.secret else sum(line["bytes_up"] for line in self.rounds)
 
     @property
     def client_bytes(self) -> int:
         """Bytes of one client in one round: the mean of what was sent, where that depends on what messages say."""
-        answered = sum(line["answered"] for line in self.rounds)
-        if "client_bytes_are" not in self.header or not answered:
+        answered, sent = sum(line.get("answered", 0) for line in self.rounds), self.bytes_up
+        if "client_bytes_are" not in self.header or not answered or sent is None:
             return int(self.header["client_bytes"])
-        found: int = round(self.bytes_up / answered)
+        found: int = round(sent / answered)
         return found
 
     @property
@@ -287,8 +292,10 @@ def read_run(directory: str | os.PathLike[str]) -> Run:
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"
-    seconds = read_timings(timings) if timings.is_file() else {}
-    return Run(place, read_records(place / "records.jsonl"), seconds, study_text(place), data_place(place))
+    seconds, records = read_timings(timings) if timings.is_file() else {}, read_records(place / "records.jsonl")
+    if draws_secretly(records.header["release"]):  # a round of more clients takes longer
+        seconds = {}
+    return Run(place, records, seconds, study_text(place), data_place(place))
 
 
 def study_text(directory: Path) -> str:

@@ -29,7 +29,7 @@ def run_tables(runs: Sequence[Run]) -> dict[str, Table]:
     refusals = [
         [str(run.directory), line["round"], what, reason, count]
         for run in runs for line in run.rounds for what in ("rejected", "failed")
-        for reason, count in line[what].items()
+        for reason, count in line.get(what, {}).items()
     ]  # fmt: skip
     return {
         "rounds": _table(rounds, ALWAYS),
@@ -40,7 +40,7 @@ def run_tables(runs: Sequence[Run]) -> dict[str, Table]:
 
 def _round(run: Run, line: Line) -> Mapping[str, Any]:
     """One round of a run as a row by its columns' names, with the seconds that it took."""
-    counted = {name: sum(line[name].values()) for name in ("rejected", "failed")}
+    counted = {name: sum(line[name].values()) for name in ("rejected", "failed") if name in line}
     told = {name: value for name, value in (line | counted).items() if name != "kind"}
     seconds = run.timings.get(line["round"], {}).get("seconds")
     return {"run": str(run.directory)} | leaf_table(told, "_") | {"seconds": seconds}

@@ -39,8 +39,8 @@ def cells(grid: Grid) -> Table:
     for cell in grid.sweep.cells:
         ran, place = cell.ran, [cell.place[path] for path in paths]
         numbers = [None] * len(names) if ran is None else [
-            ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
-            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine,
+            ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up,
+            *(None if own is None else sum(own.values()) for own in ran.lost), ran.rounds, ran.clients, ran.byzantine,
             *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
             *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
         ]  # fmt: skip
@@ -98,8 +98,9 @@ def cells_in_words(grid: Grid) -> Table:
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
         ran, numbers = cell.ran, ["–"] * 5
         if ran is not None:
+            lost = ["–" if own is None else tally_words(own) for own in ran.lost]
             numbers = [share_words(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
-                       bytes_words(ran.client_bytes), tally_words(ran.rejected), tally_words(ran.failed)]  # fmt: skip
+                       bytes_words(ran.client_bytes), *lost]  # fmt: skip
         ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
         rows.append([*place, str(cell.seed), *numbers, ended])
     return head, rows

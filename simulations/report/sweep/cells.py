@@ -46,7 +46,7 @@ class Ran:
     upper: float | None
     guarantee: tuple[str, Word, str, float] | None  # unit, trust, adjacency, δ; None without noise
     client_bytes: int  # of one client in one round
-    bytes_up: int  # of all clients in all rounds
+    bytes_up: int | None  # of all clients in all rounds; None where who was drawn is secret, and who failed
     rejected: Mapping[str, int]  # messages that did not count, by reason
     failed: Mapping[str, int]  # clients that sent nothing, by reason
     rounds: int  # that are recorded
@@ -57,6 +57,11 @@ class Ran:
     test_examples: int  # held out: accuracy is measured on them
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
+
+    @property
+    def lost(self) -> tuple[Mapping[str, int] | None, ...]:
+        """What the cell's run rejected, and what failed, by reason; None of both where who was drawn is secret."""
+        return (None, None) if self.bytes_up is None else (self.rejected, self.failed)
 
 
 @dataclass(frozen=True)

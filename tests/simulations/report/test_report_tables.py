@@ -12,8 +12,18 @@ import pytest
 
 import fedpriv as fp
 from fedpriv.records import read_records
+from fedpriv.studies.file import read_study
+from server.progress import result_table
+from server.progress.words import bytes_words
+from server.rounds import run_rounds
 from simulations.command_line import main
+from simulations.report.run.card import run_card
+from simulations.report.run.facts import run_summary
+from simulations.report.run.page import run_page
+from simulations.report.run.runs import read_run
 from simulations.report.run.tables import run_tables
+from simulations.runs.direct import Here
+from simulations.runs.tracking import Tracker, tracked_rounds
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +98,25 @@ def test_a_place_that_is_a_file_is_refused(runs: Path, tmp_path: Path, capsys: p
     (tmp_path / "taken").write_text("")
     assert main(["report", str(runs / "one"), "--no-html", "--csv", str(tmp_path / "taken")]) == 2
     assert "taken: cannot be written" in capsys.readouterr().err
+
+
+SECRETS = {"asked", "answered", "rejected", "failed", "bytes_up", "bytes_transport", "seconds", "participation"}
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_how_many_clients_a_trusted_server_drew_is_shown_by_nothing_but_its_own_files(
+    rate: float, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    tracker = Tracker("a test", lambda begun: (lambda round, numbers: told.extend(numbers), lambda how: None))
+    overrides = [f"clients.participation.rate={rate}", "run.rounds=2", "clients.count=100", "privacy.epsilon=50"]
+    with tracked_rounds([tracker], tmp_path) as on_round:
+        result = run_rounds(read_study("central", overrides), tmp_path, Here(), quiet=True, on_round=on_round)
+    run, sent = read_run(tmp_path), sum(line["bytes_up"] for line in read_records(tmp_path / "records.jsonl").rounds)
+    (names, values), summary = run_tables([run])["rounds"], run_summary(run)
+    exported = {name for name, value in zip(names, values[0], strict=True) if value is not None}
+    known = {name for name, value in summary.items() if value is not None}
+    seen = {*told, *exported, *known, *run.frame(), *(result.keys() - {"seconds"}), *run.figures}
+    assert seen & SECRETS == (set() if rate < 1 else SECRETS)
+    for words in (result_table(result), run_card(run), run_page(run, ())):
+        assert (bytes_words(sent) in words) == (rate == 1)
