@@ -74,7 +74,7 @@ def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
 
 def participation(run: Run) -> Drawn | None:
     """The report's figure of who answered, by round; below who was rejected, failed or silent; None if secret."""
-    if not run.rounds or run.secret:
+    if not run.rounds or run.bytes_up is None:
         return None
     x = [line["round"] for line in run.rounds]
     asked, answered = ([line[name] for line in run.rounds] for name in ("asked", "answered"))

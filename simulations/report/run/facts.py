@@ -115,7 +115,7 @@ def traffic_facts(run: Run) -> Rows:
         ("a client, a round", f"{bytes_words(each)}, {part_of_whole(plain, each)} the {bytes_words(plain)} of float32"),
         ("sent by clients", SECRET if run.bytes_up is None else f"{bytes_words(run.bytes_up)} in all"),
     ]
-    if not run.secret:
+    if run.bytes_up is not None:
         rows += [(name, tally_words(run.total(name))) for name in ("rejected", "failed")]
     if still := [line["round"] for line in run.rounds if "still" in line]:
         rows.append(("rounds without a move", f"{ranges_words(still)}: the direction was 0 in every coordinate"))
@@ -198,7 +198,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         **({"of_rounds_done": end["of_rounds_done"]} if "of_rounds_done" in end else {}),
         "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),
         "bytes_up": run.bytes_up,
-        **{name: None if run.secret else run.total(name) for name in ("rejected", "failed")},
+        **{name: None if run.bytes_up is None else run.total(name) for name in ("rejected", "failed")},
         "skipped": run.skipped, "seconds": run.seconds, "certified": robustness.summaries(run),
         **({"votes": votes} if (votes := votes_summary(run)) is not None else {}),
     }  # fmt: skip

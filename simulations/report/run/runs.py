@@ -77,11 +77,6 @@ class Run:
         return [covered_line(line, self.header["release"]) for line in self.records.rounds]
 
     @property
-    def secret(self) -> bool:
-        """Whether the run's ε counts on it that nobody sees how many clients were drawn: then nothing shows it."""
-        return draws_secretly(self.header["release"])
-
-    @property
     def measured(self) -> dict[str, float | None]:
         """The last accuracy of the run, or R² where labels are numbers, by its name in the records."""
         name = "r2" if any("r2" in line for line in self.rounds) else "accuracy"
@@ -168,17 +163,16 @@ class Run:
 
     @property
     def bytes_up(self) -> int | None:
-        """How many bytes all clients sent in all rounds of the run; None where that would tell who was drawn."""
-        return None if self.secret else sum(line["bytes_up"] for line in self.rounds)
+        """How many bytes all clients sent in all rounds of the run; None where who was drawn is secret."""
+        return None if draws_secretly(self.header["release"]) else sum(line["bytes_up"] for line in self.rounds)
 
     @property
     def client_bytes(self) -> int:
         """Bytes of one client in one round: the mean of what was sent, where that depends on what messages say."""
-        answered, sent = sum(line.get("answered", 0) for line in self.rounds), self.bytes_up
-        if "client_bytes_are" not in self.header or not answered or sent is None:
+        answered: int = sum(line.get("answered", 0) for line in self.rounds)
+        if "client_bytes_are" not in self.header or not answered or (sent := self.bytes_up) is None:
             return int(self.header["client_bytes"])
-        found: int = round(sent / answered)
-        return found
+        return round(sent / answered)
 
     @property
     def seconds(self) -> float | None:
@@ -292,9 +286,9 @@ def read_run(directory: str | os.PathLike[str]) -> Run:
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"
-    seconds, records = read_timings(timings) if timings.is_file() else {}, read_records(place / "records.jsonl")
-    if draws_secretly(records.header["release"]):  # a round of more clients takes longer
-        seconds = {}
+    records = read_records(place / "records.jsonl")
+    shown = timings.is_file() and not draws_secretly(records.header["release"])  # a round of more clients takes longer
+    seconds = read_timings(timings) if shown else {}
     return Run(place, records, seconds, study_text(place), data_place(place))
 
 
