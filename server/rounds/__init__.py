@@ -25,7 +25,7 @@ from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
 from server.directory.journal import Journal
-from server.directory.results import NOTHING, STOPPED, Totals, written_result
+from server.directory.results import NOTHING, STOPPED, Totals, covered_line, written_result
 from server.progress import Progress
 from server.progress.accuracy_words import public_words
 from server.progress.listening import OnRound, tell_round
@@ -119,6 +119,7 @@ class Rounds:
     def go(self, driver: Driver, progress: Progress, on_round: OnRound | None = None) -> str:
         """Run all rounds that are left, asking by the driver; why they ended, such as "budget" or "finished"."""
         asked = partial(self.plan.participation.asked, self.study.clients.count, self.study.run.seed)
+        release = self.header()["release"]
         while self.state.round < (planned := self.study.run.rounds):
             if enough := self.totals.enough(self.study.run.stop):
                 return enough
@@ -126,7 +127,7 @@ class Rounds:
             if not self._affords(self.state.round + 1, clients):
                 return "budget"
             line, timing = self._round(driver, clients)
-            progress.update(line, timing)
+            progress.update(covered_line(line, release), timing)
             if on_round is not None and tell_round(on_round, line, self.directory) and self.state.round < planned:
                 return STOPPED
         return "finished" if self.totals.counted else NOTHING
