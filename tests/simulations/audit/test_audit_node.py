@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from clients.node.guard import Node
+from clients.node.guard import NOTHING, Node
 from clients.node.own_records import in_order
 from clients.node.policy import Refused
 from clients.training.cohort import Cohort
@@ -305,7 +305,7 @@ def test_an_audit_catches_an_answer_that_only_some_data_allow(here: Path, monkey
     def choosy(self: Node, asked: Any, *about: Any) -> bytes:
         held = self._data(asked)
         assert held is not None
-        return b"" if len(held[0]) % 2 else real(self, asked, *about)
+        return NOTHING if len(held[0]) % 2 else real(self, asked, *about)
 
     monkeypatch.setattr(Node, "_drawn", choosy)
     words = faults(looked_at(node(here / "own")))["round 1"]
@@ -321,7 +321,7 @@ def test_data_that_only_the_neighbours_node_answers_with_are_a_fault_and_no_bad_
     def choosy(self: Node, asked: Any, *about: Any) -> bytes:
         held = self._data(asked)
         assert held is not None
-        return real(self, asked, *about) if len(held[0]) % 2 else b""
+        return real(self, asked, *about) if len(held[0]) % 2 else NOTHING
 
     monkeypatch.setattr(Node, "_drawn", choosy)
     assert "round 1" in faults(looked_at(node(here / "own")))
