@@ -325,7 +325,7 @@ def test_a_record_moves_a_sum_by_no_more_than_the_clip_norm(left_out: int, kind:
 
 def test_rows_that_are_not_rounded_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: sums of floats as they are, which leave their own low bits in what is released."""
-    monkeypatch.setattr("fedpriv.releases._batch._add", unrounded)
+    monkeypatch.setattr("fedpriv.releases._batch.add_toward_zero", unrounded)
     monkeypatch.setattr(FineGrid, "real", lambda grid, total, noise: (total + noise) * grid.step)
     with pytest.raises(AssertionError):
         test_every_released_number_is_a_multiple_of_the_step("DpSgd")
