@@ -52,6 +52,8 @@ def worked_tables(
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
             grid = resolved_cells(grid, False, stop)
             check_data(out, grid.cells)
+            if minutes is not None and until is not None:  # however long the noises took, half of it is for training
+                until = max(until, monotonic() + 30 * minutes)
             with opened_sweep(out, grid):
                 some = [cell for cell in grid.cells if cell.study.run.seed in grid.seeds[:seeds]]
                 missing = [cell for cell in some if not is_finished(place_of(out, cell))]
