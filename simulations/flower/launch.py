@@ -81,7 +81,7 @@ def simulate_study(
             if not (place / ERROR).exists():  # asked wrongly, or Ctrl-C: there is nothing to explain
                 log.unlink(missing_ok=True)
             raise
-        if not result["failed"]:
+        if not result.get("failed"):
             log.unlink(missing_ok=True)
     return result
 

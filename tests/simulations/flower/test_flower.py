@@ -305,3 +305,10 @@ def test_the_reason_in_flowers_box_is_told_whole() -> None:
     plain = Shown(quiet=True)
     plain.read(["something\n", "the last words\n", "\n"])
     assert plain.reason() == "the last words"
+
+
+def test_a_run_whose_draws_are_secret_ends_on_flower_and_tells_nothing_of_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulations.command_line", "run", "central", "--set", "run.rounds=2", "--quiet"]
+    done = subprocess.run([*command, "--json", "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not {"failed", "rejected", "bytes_up"} & json.loads(done.stdout).keys()
