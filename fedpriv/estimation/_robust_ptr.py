@@ -71,31 +71,20 @@ class MedianPtr:
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested releases of n records' medians as charged, one a coordinate; refused where n is too small."""
-        own = self._test(d)
+        own = planned_ranks(self, d)
         return charged_tests("MedianPtr", own, n, d, fewest_records(own, self.proposed, WIDEST))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The medians of the records' coordinates, or what tests that failed left of them; and their cost."""
-        rows = records_of(data)
-        n, d = rows.shape
-        events, own = self.events(n, d), self._test(d)
-        moved, bound = self.proposed or window_of(own, n, self.scale, 0.0), self.bound
 
-        def left(column: Vector, median: Vector) -> Left:
-            """What is released of a coordinate whose test fails: with a bound, the mean of its numbers."""
-            return (None, None) if bound is None else held_mean(column, own, bound, rng)
+        def left(column: Vector, median: Vector, own: GeneralPtr, bound: float) -> Left:
+            """What is released of a coordinate whose test fails: the mean of its numbers, held to the bound."""
+            return held_mean(column, own, bound, rng)
 
-        answers = [ranked_answer(column, own, moved, bound, ((n + 1) // 2,), left, rng) for column in rows.T]
-        return estimate_of_tests(
-            answers, own, events, self.delta, proposed=moved, statistic="median",
-            fallback="mean of the records held to the bound" if bound else None,
+        return estimate_of_ranks(
+            self, data, rng, away=0.0, ranks=lambda n: ((n + 1) // 2,), left=left,
+            statistic="median", fallback="mean of the records held to the bound",
         )  # fmt: skip
-
-    def _test(self, d: int) -> GeneralPtr:
-        """The tested release of one of d medians."""
-        return planned_test(
-            self.epsilon, self.delta, times=d, otherwise="nothing" if self.bound is None else "fallback"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,32 +108,20 @@ class IqrPtr:
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The tested releases of n records' quartiles as charged, one a coordinate; refused where n is too small."""
-        own = self._test(d)
+        own = planned_ranks(self, d)
         return charged_tests("IqrPtr", own, n, d, fewest_records(own, self.proposed, WIDEST / 2))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The interquartile ranges of the records' coordinates, or what tests that failed left of them; their cost."""
-        rows = records_of(data)
-        n, d = rows.shape
-        events, own = self.events(n, d), self._test(d)
-        moved, bound = self.proposed or window_of(own, n, self.scale, QUARTILE), self.bound
-        ranks = ceil(n / 4), n + 1 - ceil(n / 4)
 
-        def left(column: Vector, between: Vector) -> Left:
-            """What is released of a coordinate whose test fails: with a bound, the same under noise for twice that."""
-            return (None, None) if bound is None else released_value(own, between, 2 * bound, rng)
+        def left(column: Vector, between: Vector, own: GeneralPtr, bound: float) -> Left:
+            """What is released of a coordinate whose test fails: the same under noise for twice the bound."""
+            return released_value(own, between, 2 * bound, rng)
 
-        answers = [ranked_answer(column, own, moved, bound, ranks, left, rng) for column in rows.T]
-        return estimate_of_tests(
-            answers, own, events, self.delta, proposed=moved, statistic="interquartile range",
-            fallback="same, as far as the bound lets it move" if bound else None,
+        return estimate_of_ranks(
+            self, data, rng, away=QUARTILE, ranks=lambda n: (ceil(n / 4), n + 1 - ceil(n / 4)), left=left,
+            statistic="interquartile range", fallback="same, as far as the bound lets it move",
         )  # fmt: skip
-
-    def _test(self, d: int) -> GeneralPtr:
-        """The tested release of one of d interquartile ranges."""
-        return planned_test(
-            self.epsilon, self.delta, times=d, otherwise="nothing" if self.bound is None else "fallback"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +234,34 @@ def window_of(own: GeneralPtr, n: int, scale: float, place: float) -> float:
     """
     density = exp(-place * place / 2) / sqrt(2 * pi)
     return (own.margin + SPARE * sqrt(own.margin)) / n / density * scale
+
+
+def planned_ranks(own: MedianPtr | IqrPtr, d: int) -> GeneralPtr:
+    """The tested release of one of d coordinates' medians, or interquartile ranges."""
+    return planned_test(own.epsilon, own.delta, times=d, otherwise="nothing" if own.bound is None else "fallback")
+
+
+def estimate_of_ranks(
+    own: MedianPtr | IqrPtr, data: ArrayLike, rng: Generator, *,
+    away: float,  # from the mean of a normal law to a value of the ranks, in deviations: for the τ proposed
+    ranks: Callable[[int], tuple[int, ...]],  # of so many records: one, or two whose distance is asked for
+    left: Callable[[Vector, Vector, GeneralPtr, float], Left],  # with a bound, of a column, its value, the test
+    statistic: str, fallback: str,
+) -> Estimate:  # fmt: skip
+    """What tests let through of the records' coordinates, by ranks, or what those that failed left; and their cost."""
+    rows = records_of(data)
+    n, d = rows.shape
+    events, test, bound = own.events(n, d), planned_ranks(own, d), own.bound
+    moved = own.proposed or window_of(test, n, own.scale, away)
+
+    def kept(column: Vector, value: Vector) -> Left:
+        """What is released of a coordinate whose test fails: nothing without a bound."""
+        return (None, None) if bound is None else left(column, value, test, bound)
+
+    answers = [ranked_answer(column, test, moved, bound, ranks(n), kept, rng) for column in rows.T]
+    return estimate_of_tests(
+        answers, test, events, own.delta, proposed=moved, statistic=statistic, fallback=fallback if bound else None
+    )
 
 
 def ranked_answer(

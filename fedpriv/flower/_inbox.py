@@ -16,7 +16,7 @@ from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import LARGEST
 from fedpriv.flower._masks import MaskedRound
 from fedpriv.flower._terms import CHARGED, FRAME, LONGEST, RAW, SELF, TOLD, Terms, check_answered
-from fedpriv.packed.symbols import packing_of
+from fedpriv.packed.symbols import packing_of, symbol_counts
 from fedpriv.packed.tally import Tally
 from fedpriv.studies.directions import Reading
 from fedpriv.wire import Rejected
@@ -86,9 +86,7 @@ class Inbox:
 
     def symbols_told(self) -> Numbers:
         """How many of a round's messages of one coordinate are each symbol of the mechanism from 0 on."""
-        own = self._reading.mechanism
-        told = packing_of(own).unpack(np.concatenate(list(self._rows.values())), 1).reshape(-1).astype(np.int64)
-        return np.bincount(told, minlength=len(own.alphabet or ()))
+        return symbol_counts(self._reading.mechanism, np.concatenate(list(self._rows.values())))
 
     def metrics(self, names: Iterable[str]) -> dict[str, float]:
         """The mean of each of these metrics over the nodes that told it as a number."""

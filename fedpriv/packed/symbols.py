@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Bytes, Mask
+from fedpriv._base.arrays import Bytes, Mask, Numbers
 from fedpriv.mechanisms import Mechanism
 from fedpriv.mechanisms.abilities import Gapped
 from fedpriv.packed.forms import Places, Planes, Trits, check_alphabet, matrix_of, payload_of
@@ -102,3 +102,15 @@ def whole_numbers(mechanism: Mechanism) -> range | None:
     if mechanism.alphabet is None and packing_of(mechanism) == WHOLE:
         return _INT32
     return mechanism.alphabet
+
+
+def symbol_counts(mechanism: Mechanism, payload: Bytes) -> Numbers:
+    """How many of packed messages of one coordinate each are each symbol of the mechanism, from 0 on.
+
+    >>> from fedpriv.mechanisms import RandomisedResponse
+    >>> own = RandomisedResponse(clip=1, levels=2, epsilon=1.0)
+    >>> symbol_counts(own, packing_of(own).pack(np.array([[2], [0], [2]])))
+    array([1, 0, 2])
+    """
+    told = packing_of(mechanism).unpack(payload, 1).reshape(-1).astype(np.int64)
+    return np.bincount(told, minlength=len(mechanism.alphabet or ()))

@@ -14,7 +14,7 @@ from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import NoisySign
-from fedpriv.packed.symbols import packing_of
+from fedpriv.packed.symbols import packing_of, symbol_counts
 from fedpriv.packed.tally import Tally
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.releases import release_at
@@ -206,9 +206,7 @@ class Inbox:
 
     def symbols_told(self) -> Numbers:
         """How many of a round's messages of one coordinate, each kept, are each symbol of the mechanism from 0 on."""
-        packed = packing_of(self._mechanism)
-        told = [packed.unpack(payload, 1).reshape(-1).astype(np.int64) for _, payload in self._rows]
-        return np.bincount(np.concatenate(told), minlength=len(self._mechanism.alphabet or ()))
+        return symbol_counts(self._mechanism, np.concatenate([payload for _, payload in self._rows]))
 
     def tolerance(self) -> float:
         """An estimate: how many coordinates' votes survive the study's attackers, or the worst where they are no votes.
