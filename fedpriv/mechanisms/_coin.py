@@ -9,11 +9,7 @@ from __future__ import annotations
 from math import log, log1p
 from typing import NamedTuple
 
-import numpy as np
 from scipy.special import ndtr, ndtri
-
-from fedpriv.curves.atoms import Atoms
-from fedpriv.curves.tradeoff import Tradeoff
 
 DOUBT = 2.0**-44  # relative: by which Φ of another machine's library may differ
 
@@ -51,10 +47,3 @@ def log_coin(coin: Coin) -> tuple[float, float]:
     """ln of the chances that PTR's coin passes and fails."""
     own, other = log(coin.chance), log1p(-coin.chance)
     return (own, other) if coin.passes else (other, own)
-
-
-def coin_pair(failure: float, trimmed: int, margin: int) -> Tradeoff:
-    """The curve of PTR's coin alone where a record that joins takes its margin from m to m − 1."""
-    sides = (coin_at(failure, trimmed, each) for each in (margin, margin - 1))
-    p, q = (np.array([chance, 1 - chance] if passes else [1 - chance, chance]) for passes, chance in sides)
-    return Tradeoff(Atoms.of_masses(p, q, DOUBT))

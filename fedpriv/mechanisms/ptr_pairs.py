@@ -14,12 +14,14 @@ from math import ceil, exp, hypot, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from fedpriv.curves.atoms import ROUNDING, Atoms, hull_of_pairs
 from fedpriv.curves.joint import joint
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms._coin import DOUBT, coin_pair
+from fedpriv.mechanisms._branch_pairs import Branch, Branches, hull_of_branches
+from fedpriv.mechanisms._coin import DOUBT
 from fedpriv.mechanisms._settings import Tested
 from fedpriv.mechanisms.ptr_renyi import laplace_scale
 
@@ -69,31 +71,35 @@ def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
     wrong = Tradeoff.gaussian(1 / (noise * float(ptr.bound)))
     if _reach(wrong.mu) > DEEPEST:  # masses underflow: held to give everything away
         wrong = Tradeoff(Enclosure(EVERYTHING.above, wrong.below))
-    chance = ptr.log_chances(0)
-    if ptr.trimmed is not None:
-        passes = _tossed(summed, ptr, ptr.trimmed)
-    elif seen == "margin":
+    if seen == "margin":
         passes = joint([(Tradeoff.laplace(1 / laplace_scale(ptr)), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
-    else:
-        near = [_tested(summed, ptr, m) for m in (ptr.enough, ptr.enough - 1, ptr.enough + 1)]
-        passes = _dominating(near)
-    fails = _branches(wrong, summed, chance, chance)
-    return Cases(passes, fails, _dominating([passes, fails]))
+        fails = _branches(wrong, summed, chance, chance)
+        return Cases(passes, fails, _dominating([passes, fails]))
+    chance = ptr.log_chances(0)
+    passes, fails = _tested(summed, ptr, ptr.enough), _branches(wrong, summed, chance, chance)
+    return Cases(passes, fails, Tradeoff(Enclosure(_hull_of_margins(ptr), passes.below)))
 
 
-def _tossed(summed: Tradeoff, ptr: Tested, trimmed: int) -> Tradeoff:
-    """The curve of the sum, moved by one noise, and a coin: the hull of its margins' pairs, or a Gaussian above all.
+def _hull_of_margins(ptr: Tested) -> Atoms:
+    """The pair above all neighbours' where PTR's branch is seen: no margin, and each from which one record takes one.
 
-    The pair at F + 1 − m is the one at m turned round, so half of them and their inverse are all.
+    Of a coin with a large F a Gaussian curve stands for all margins, of the coin's μ and the sum's together.
     """
-    first = joint([(coin_pair(ptr.failure, trimmed, ceil(trimmed / 2)), 1), (summed, 1)])
-    if trimmed > MANY:
-        above = Tradeoff.gaussian(hypot(summed.mu, (ptr.step or 0.0) + 16 * DOUBT)).above
-        return Tradeoff(Enclosure(above, first.below))
-    half = [joint([(coin_pair(ptr.failure, trimmed, m), 1), (summed, 1)]) for m in range(1, ceil(trimmed / 2))]
-    hull = _dominating([first, *half])
-    return Tradeoff(Enclosure(hull_of_pairs(hull.above, hull.above.swapped, balanced=True), hull.below))
+    moved = 1 / ptr.noise
+    pairs = [_pair_at(ptr, 0, 0, moved / ptr.bound)]
+    if ptr.trimmed is not None and ptr.trimmed > MANY:
+        pairs.append((Branch(1.0, 1.0, hypot(moved, (ptr.step or 0.0) + 16 * DOUBT)),))
+    else:
+        margins = range(1, ptr.trimmed + 1) if ptr.trimmed else range(ptr.enough - 1, ptr.enough + 2)
+        pairs += [_pair_at(ptr, margin, margin - 1, moved) for margin in margins]
+    return hull_of_branches(pairs, 3.0 - float(ndtri(ptr.failure))).above
+
+
+def _pair_at(ptr: Tested, before: int, after: int, trimmed: float) -> Branches:
+    """Both branches of neighbours at two margins of PTR, where a trimmed sum moves by so many deviations."""
+    (passed, failed), (passes, fails) = (map(exp, ptr.log_chances(margin)) for margin in (before, after))
+    return Branch(passed, passes, trimmed), Branch(failed, fails, 1 / ptr.noise)
 
 
 def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
