@@ -21,6 +21,7 @@ SEEDS = (1, 2, 3)
 STILL = ("server.schedule=constant", "server.to=1")
 LEAST = ("privacy.epsilon=1", "run.rounds=30", "server.step=2", "data.features.cells=[4,7]")
 FLIPPING = ("clients.byzantine=0.1", "attack.kind=SignFlip")
+HONEST = "clients.byzantine=0"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Recipe:
 
 
 RECIPES = (
+    Recipe("one holder", "dpsgd", ("privacy.epsilon=1", "server.step=0.5")),
+    Recipe("one holder", "dpsgd"),
+    Recipe("one holder", "dpsgd", ("privacy.epsilon=8", "server.step=4")),
+    Recipe("sums alone", "digits", (HONEST, "privacy.epsilon=1", "server.step=3.2", "run.rounds=20")),
+    Recipe("sums alone", "digits", (HONEST, "privacy.epsilon=3", "server.step=3.2")),
+    Recipe("sums alone", "digits", (HONEST, "privacy.epsilon=8", "server.step=3.2")),
+    Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=1", "server.step=1.6")),
+    Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=3", "server.step=3.2")),
+    Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=8", "server.step=3.2")),
     Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100", *STILL)),
     Recipe("one holder", "dpsgd-fashion"),
     Recipe("sums alone", "fashion-votes", LEAST),
