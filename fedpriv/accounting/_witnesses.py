@@ -56,8 +56,7 @@ def witnesses_of(event: Event) -> list[Witness]:
         found = ptr_attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
         return [_in_every_round(event, proof, curve) for proof, curve in found]
     if isinstance(mechanism, GeneralPtr):
-        told = general_attained(mechanism, event.rounds)
-        return [_in_every_round(event, proof, Tradeoff(curve.below)) for proof, curve in told]
+        return [_in_every_round(event, proof, curve) for proof, curve in general_attained(mechanism)]
     if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
         if event.sampling < 1:
             return [_in_every_round(event, "none where records are sampled", Tradeoff.between([1.0], [1.0]))]

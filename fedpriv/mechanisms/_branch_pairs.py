@@ -13,16 +13,17 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from fedpriv._base.arrays import Vector
-from fedpriv.curves.atoms import Atoms
+from fedpriv.curves.atoms import ROUNDING, Atoms
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
 
 CELLS = 1 << 13  # of the losses between 0 and the largest looked at: chords are O(1/CELLS²) too high
 MANY = 300  # pairs, past which there are fewer cells: each takes a pass over them
 DEEPEST = 300.0  # nats: the largest loss looked at; what is left beyond is held to give everything away
+SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at
 ROUNDED = 1e-12  # relative: of a chance, of Φ and of its argument, all that rounding makes of a term
 
 
@@ -46,16 +47,18 @@ class _Stick(NamedTuple):
     impossible: float
 
 
-def hull_of_branches(pairs: Sequence[Branches], deviations: float) -> Tradeoff:
+def hull_of_branches(pairs: Sequence[Branches], failure: float) -> Tradeoff:
     """The curve that dominates all pairs of a tested release, both ways round; from below it is the worst of them.
 
-    `deviations` is how far out noise is looked at: what is beyond is held to give everything away.
+    Noise is looked at to three deviations past δ₀, `failure`, or past 1e-10: what is beyond gives everything away. From
+    below no one pair of neighbours reaches it at every δ, so it is no witness of a release among others.
 
     >>> even = (Branch(0.5, 0.5, 1.0), Branch(0.5, 0.5, 1.0))  # a coin that says nothing, and noise of one deviation
-    >>> curve = hull_of_branches([even], 9.0)
+    >>> curve = hull_of_branches([even], 1e-8)
     >>> abs(curve.delta(1.0) - Tradeoff.gaussian(1.0).delta(1.0)) < 1e-6
     True
     """
+    deviations = 3.0 - float(ndtri(min(failure, SEEN_TO)))
     cells = CELLS if len(pairs) <= MANY else CELLS // 4
     loss = farthest_loss(pairs, deviations) * np.linspace(0.0, 1.0, cells + 1) ** 2  # small ones matter most
     times = np.exp(loss)
@@ -70,6 +73,23 @@ def hull_of_branches(pairs: Sequence[Branches], deviations: float) -> Tradeoff:
         below[higher], tail[higher] = own.below[higher], own.tail[higher]
         impossible = own.impossible if higher[-1] else impossible
     return Tradeoff(Enclosure(chords_of(loss, above), tangents_of(loss, below, tail, impossible)))
+
+
+def by_branch(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], after: tuple[float, float]) -> Tradeoff:
+    """The curve of a release by one of two branches, seen which; `before`, `after`: their ln chances under P, Q."""
+    doubt = 4 * ROUNDING * (1 + max(-chance for chance in (*before, *after)))
+
+    def together(one: Atoms, other: Atoms) -> Atoms:
+        """The finite pair of both branches' outcomes, each by its branch's chances under P and Q."""
+        sides = list(zip((one, other), before, after, strict=True))
+        return Atoms.sorted(
+            np.concatenate([atoms.log_p + p for atoms, p, _ in sides]),
+            np.concatenate([atoms.log_q + q for atoms, _, q in sides]),
+            np.concatenate([atoms.loss + (q - p) for atoms, p, q in sides]),
+            2 * max(one.error, other.error) + doubt,
+        )
+
+    return Tradeoff(Enclosure(together(passed.above, failed.above), together(passed.below, failed.below)))
 
 
 def farthest_loss(pairs: Sequence[Branches], deviations: float) -> float:

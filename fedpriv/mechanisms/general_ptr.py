@@ -12,15 +12,13 @@ from functools import lru_cache
 from math import ceil, exp, hypot, inf, log
 from typing import Annotated, ClassVar, Literal
 
-from scipy.special import ndtri
-
 from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, limited, positive, whole
-from fedpriv.mechanisms._branch_pairs import Branch, Branches, hull_of_branches
+from fedpriv.mechanisms._branch_pairs import Branch, Branches, by_branch, hull_of_branches
 from fedpriv.mechanisms._coin import DOUBT, Coin, coin_at, coin_step
 from fedpriv.mechanisms.ptr import INVERTIBLE, Failure
-from fedpriv.mechanisms.ptr_pairs import log_passing
+from fedpriv.mechanisms.ptr_pairs import EVERYTHING, NOTHING, log_passing
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency, Central, Trust, Unit, word_of
 
@@ -28,7 +26,8 @@ MOST_MARGIN = 10**9
 MANY = 1024  # margins past which a Gaussian curve above all their pairs takes the place of their hull: ε is 5% more
 TRIED = 32  # of so many margins, those at which explicit data are looked at
 LEAST = 5e-324  # of a Laplace test's chances as floats: none is 0
-_SEEN_TO = 1e-10  # δ₀ at most, by which it is chosen how far out noise is looked at
+DEEPEST = 12.0  # deviations that a witness is told apart by at most: of more, masses underflow
+_AT_ENDS = {0.0: NOTHING, inf: EVERYTHING}  # curves of a value that does not move, and of one that nothing hides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,18 +149,24 @@ class GeneralPtr:
         return coin_step(self.failure, self.margin) + 16 * DOUBT
 
 
-def general_attained(own: GeneralPtr, rounds: int) -> list[tuple[str, Tradeoff]]:
-    """Explicit functions and data in words, with the curve that a tested release of them reaches in every round.
+def general_attained(own: GeneralPtr) -> list[tuple[str, Tradeoff]]:
+    """Explicit functions and data in words, each with the curve that a tested release of them reaches, time after time.
 
-    In one round the worst of all pairs is met: which one it is depends on δ, and from below the curve is that of each.
+    Each is one pair of neighbours, at one margin: which margin is the worst depends on δ.
     """
-    if rounds <= 1:
-        margins = range(0, own.margin + 1, 1 if own.margin <= MANY else own.margin // TRIED)
-        found = {"the worst of all margins": [own.pair_at(m) for m in margins]}
-    else:
-        words = {"no margin": 0, **{f"a margin of {m}": m for m in (own.enough, own.margin)}}
-        found = {f"{told} in every round": [own.pair_at(m)] for told, m in words.items()}
-    return [(f"explicit functions and records: {told}", _hull(own, pairs)) for told, pairs in found.items()]
+    margins = sorted({*range(0, own.margin + 1, ceil(own.margin / TRIED)), own.enough, own.margin})
+    return [(f"explicit functions and records: a margin of {m}", _reached(own.pair_at(m))) for m in margins]
+
+
+def _reached(pair: Branches) -> Tradeoff:
+    """The curve of one pair of neighbours of a tested release, as it is."""
+    passed, failed = pair
+    return by_branch(_moved(passed), _moved(failed), (log(passed.p), log(failed.p)), (log(passed.q), log(failed.q)))
+
+
+def _moved(branch: Branch) -> Tradeoff:
+    """The curve of what a branch of a tested release gives out, where it is taken."""
+    return _AT_ENDS[branch.mu] if branch.mu in _AT_ENDS else Tradeoff.gaussian(min(branch.mu, DEEPEST))
 
 
 @lru_cache(maxsize=64)
@@ -172,11 +177,6 @@ def hull_of_margins(own: GeneralPtr) -> Tradeoff:
     Gaussian curve stands for all, of the test's μ and the value's together.
     """
     if own.margin > MANY:
-        return _hull(own, [own.pair_at(0), (Branch(1.0, 1.0, hypot(own.step, own.moved)),)])
+        return hull_of_branches([own.pair_at(0), (Branch(1.0, 1.0, hypot(own.step, own.moved)),)], own.failure)
     margins = [own.pair_at(m) for m in range(own.margin + 1)]
-    return _hull(own, [*margins, own.pair_at(1, falls=0), own.pair_at(own.margin, falls=0)])
-
-
-def _hull(own: GeneralPtr, pairs: list[Branches]) -> Tradeoff:
-    """The curve of these pairs of a tested release; noise is looked at to three deviations past δ₀, or past 1e-10."""
-    return hull_of_branches(pairs, 3.0 - float(ndtri(min(own.failure, _SEEN_TO))))
+    return hull_of_branches([*margins, own.pair_at(1, falls=0), own.pair_at(own.margin, falls=0)], own.failure)

@@ -14,13 +14,12 @@ from math import ceil, exp, hypot, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedpriv.curves.atoms import ROUNDING, Atoms, hull_of_pairs
 from fedpriv.curves.joint import joint
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms._branch_pairs import Branch, Branches, hull_of_branches
+from fedpriv.mechanisms._branch_pairs import Branch, Branches, by_branch, hull_of_branches
 from fedpriv.mechanisms._coin import DOUBT
 from fedpriv.mechanisms._settings import Tested
 from fedpriv.mechanisms.ptr_renyi import laplace_scale
@@ -74,10 +73,10 @@ def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
     if seen == "margin":
         passes = joint([(Tradeoff.laplace(1 / laplace_scale(ptr)), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
-        fails = _branches(wrong, summed, chance, chance)
+        fails = by_branch(wrong, summed, chance, chance)
         return Cases(passes, fails, _dominating([passes, fails]))
     chance = ptr.log_chances(0)
-    passes, fails = _tested(summed, ptr, ptr.enough), _branches(wrong, summed, chance, chance)
+    passes, fails = _tested(summed, ptr, ptr.enough), by_branch(wrong, summed, chance, chance)
     return Cases(passes, fails, Tradeoff(Enclosure(_hull_of_margins(ptr), passes.below)))
 
 
@@ -93,7 +92,7 @@ def _hull_of_margins(ptr: Tested) -> Atoms:
     else:
         margins = range(1, ptr.trimmed + 1) if ptr.trimmed else range(ptr.enough - 1, ptr.enough + 2)
         pairs += [_pair_at(ptr, margin, margin - 1, moved) for margin in margins]
-    return hull_of_branches(pairs, 3.0 - float(ndtri(ptr.failure))).above
+    return hull_of_branches(pairs, ptr.failure).above
 
 
 def _pair_at(ptr: Tested, before: int, after: int, trimmed: float) -> Branches:
@@ -146,24 +145,7 @@ def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension
 def _tested(summed: Tradeoff, ptr: Tested, margin: int) -> Tradeoff:
     """The curve of a record that takes PTR's margin from m to m − 1 and moves either branch's sum by one noise."""
     before, after = ptr.log_chances(margin), ptr.log_chances(margin - 1)
-    return _branches(summed, summed, before, after)
-
-
-def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], after: tuple[float, float]) -> Tradeoff:
-    """The curve of a release by one of two branches, seen which; `before`, `after`: their ln chances under P, Q."""
-    doubt = 4 * ROUNDING * (1 + max(-chance for chance in (*before, *after)))
-
-    def together(one: Atoms, other: Atoms) -> Atoms:
-        """The finite pair of both branches' outcomes, each by its branch's chances under P and Q."""
-        sides = list(zip((one, other), before, after, strict=True))
-        return Atoms.sorted(
-            np.concatenate([atoms.log_p + p for atoms, p, _ in sides]),
-            np.concatenate([atoms.log_q + q for atoms, _, q in sides]),
-            np.concatenate([atoms.loss + (q - p) for atoms, p, q in sides]),
-            2 * max(one.error, other.error) + doubt,
-        )
-
-    return Tradeoff(Enclosure(together(passed.above, failed.above), together(passed.below, failed.below)))
+    return by_branch(summed, summed, before, after)
 
 
 def _alone(ptr: Tested) -> Tradeoff | None:

@@ -16,12 +16,14 @@ from fedpriv.accounting.account import Account
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import by_hand
 from fedpriv.accounting.ledger import Ledger
+from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.margins import rank_margin
 from fedpriv.mechanisms import GeneralPtr
-from fedpriv.mechanisms._branch_pairs import Branch, hull_of_branches
+from fedpriv.mechanisms._branch_pairs import Branch, by_branch, hull_of_branches
 from fedpriv.mechanisms.general_ptr import hull_of_margins
+from fedpriv.mechanisms.ptr_pairs import EVERYTHING, NOTHING
 
 PAPER: dict[str, Any] = {"failure": 1e-8, "noise": 1.1, "reach": 2.0, "otherwise": "fallback"}
 
@@ -128,6 +130,21 @@ def test_many_releases_are_composed_from_both_sides() -> None:
     assert Account((by_hand(own, rounds=200),)).epsilon(1e-6).bounds.upper == inf  # 200 tests may pass wrongly
 
 
+def test_what_several_tested_releases_give_away_at_least_is_of_one_pair_of_data_sets() -> None:
+    """The worst margin depends on δ: no pair reaches the hull of all margins, which is no witness beside other events."""
+    own = GeneralPtr(failure=1e-3, margin=8, noise=3.0)
+    one, other = by_hand(own), by_hand(GeneralPtr(failure=1.0001e-3, margin=8, noise=3.0))
+    most = 0.0  # of any pair of data sets: its own first release, and whatever the second may come to
+    for margin in range(9):
+        pair = own.pair_at(margin)
+        for passed, failed in (pair, [Branch(each.q, each.p, each.mu) for each in pair]):
+            curves = (Tradeoff.gaussian(own.moved) if margin else EVERYTHING), NOTHING  # a refusal does not move
+            alone = by_branch(*curves, (log(passed.p), log(failed.p)), (log(passed.q), log(failed.q)))
+            most = max(most, compose([(alone, 1), (own.tradeoff(), 1)]).epsilon(3e-3)[1])
+    found = Account((one, other)).epsilon(3e-3).bounds
+    assert 0.7 * most < found.lower <= most < found.upper
+
+
 def test_a_tested_release_is_calibrated_kept_and_costed_again(tmp_path: Any) -> None:
     found, cost = calibrate("GeneralPtr", {"failure": 5e-7, "margin": 61}, by_hand, epsilon=1, delta=1e-6, free="noise")
     assert 0.998 < cost.bounds.upper <= 1
@@ -156,7 +173,7 @@ def test_many_margins_are_all_below_the_gaussian_curve_that_stands_for_them(othe
 
 
 def test_one_pair_of_gaussians_is_enclosed_closely() -> None:
-    curve = hull_of_branches([(Branch(0.3, 0.3, 0.7), Branch(0.7, 0.7, 0.7))], 10.0)
+    curve = hull_of_branches([(Branch(0.3, 0.3, 0.7), Branch(0.7, 0.7, 0.7))], 1e-10)
     exact = Tradeoff.gaussian(0.7)
     for epsilon in (0.0, 0.5, 2.0, 4.0):
         assert curve.below.hockey_stick(epsilon) <= exact.delta(epsilon) <= curve.above.hockey_stick(epsilon)

@@ -92,6 +92,15 @@ def test_at_the_papers_setting_it_costs_a_little_more_than_no_test_at_all():
     assert epsilon(laplace, seen="branch", **ROW).upper == approx(1.37509, abs=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("failure", "trimmed", "truth"), [(0.45, 1, 9.62447444), (0.3, 2, 9.42915123), (0.1, 36, 8.87686946)]
+)
+def test_a_likely_failure_leaves_the_bound_tight(failure, trimmed, truth):
+    """However likely the test is to pass wrongly, noise is looked at far enough out."""
+    found = Ptr(clip=1, bound=0.5, noise=1, failure=failure, trimmed=trimmed).tradeoff().epsilon(1e-5)
+    assert truth <= found <= truth * (1 + 1e-6)
+
+
 def test_one_release_is_told_apart_by_real_data_as_well_as_is_certified():
     low, high = epsilon(coin(), dimension=2, geometry="l2")
     assert high == approx(4.095523, abs=2e-5)
