@@ -24,10 +24,12 @@ class Coin(NamedTuple):
 def coin_step(failure: float, trimmed: int) -> float:
     """μ of PTR's coin between δ₀ and 1 − δ₀ in F steps: what one record may move it by, in Gaussian DP.
 
+    A chance that is off by `DOUBT` of itself moves Φ⁻¹ by less than 16 · DOUBT, which is counted in.
+
     >>> round(coin_step(1e-8, 36), 4)
     0.3118
     """
-    return -2 * float(ndtri(failure)) / trimmed
+    return -2 * float(ndtri(failure)) / trimmed + 16 * DOUBT
 
 
 def coin_at(failure: float, trimmed: int, margin: int) -> Coin:

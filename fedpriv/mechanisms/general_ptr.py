@@ -16,7 +16,7 @@ from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, limited, positive, whole
 from fedpriv.mechanisms._branch_pairs import Branch, Branches, by_branch, hull_of_branches
-from fedpriv.mechanisms._coin import DOUBT, Coin, coin_at, coin_step
+from fedpriv.mechanisms._coin import Coin, coin_at, coin_step
 from fedpriv.mechanisms.ptr import INVERTIBLE, Failure
 from fedpriv.mechanisms.ptr_pairs import EVERYTHING, NOTHING, log_passing
 from fedpriv.settings import check_fields
@@ -146,7 +146,7 @@ class GeneralPtr:
         """μ of the test alone: by how much one record moves what a tested release's branch tells, in Gaussian DP."""
         if self.test_noise is not None:
             return Tradeoff.laplace(1 / self.test_noise).mu
-        return coin_step(self.failure, self.margin) + 16 * DOUBT
+        return coin_step(self.failure, self.margin)
 
 
 def general_attained(own: GeneralPtr) -> list[tuple[str, Tradeoff]]:

@@ -20,7 +20,6 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms._branch_pairs import Branch, Branches, by_branch, hull_of_branches
-from fedpriv.mechanisms._coin import DOUBT
 from fedpriv.mechanisms._settings import Tested
 from fedpriv.mechanisms.ptr_renyi import laplace_scale
 
@@ -88,7 +87,7 @@ def _hull_of_margins(ptr: Tested) -> Atoms:
     moved = 1 / ptr.noise
     pairs = [_pair_at(ptr, 0, 0, moved / ptr.bound)]
     if ptr.trimmed is not None and ptr.trimmed > MANY:
-        pairs.append((Branch(1.0, 1.0, hypot(moved, (ptr.step or 0.0) + 16 * DOUBT)),))
+        pairs.append((Branch(1.0, 1.0, hypot(moved, ptr.step or 0.0)),))
     else:
         margins = range(1, ptr.trimmed + 1) if ptr.trimmed else range(ptr.enough - 1, ptr.enough + 2)
         pairs += [_pair_at(ptr, margin, margin - 1, moved) for margin in margins]

@@ -17,7 +17,7 @@ NOTHING = "no round counted"  # why a run has ended whose every round was skippe
 REACHED = "accuracy reached"  # or that its study's run.stop has ended
 WAITED = "accuracy no better"  # likewise
 STOPPED = "stopped"  # or that its caller's on_round has ended, and that can go on
-DRAWN = ("asked", "answered", "rejected", "failed", "bytes_up", "bytes_transport", "note", "attack_failed")
+DRAWN = ("asked", "answered", "rejected", "failed", "bytes_up", "bytes_transport", "note", "attack_failed", "not_tried")
 EARLY = ("interrupted", STOPPED, REACHED, WAITED)  # what came out may have had a part in when
 Line = Mapping[str, Any]
 

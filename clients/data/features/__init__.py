@@ -17,7 +17,7 @@ from clients.data.features._network import Pretrained
 from clients.data.features._scattering import Scattering
 from clients.data.features._stored import Cached
 from fedpriv._base.arrays import Rows
-from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.errors import FAULTS, FedprivError, limited, reason, whole
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import check_fields
 
@@ -53,7 +53,9 @@ class BesideFeatures:
         Normalise, "whether a record's features are brought to norm 1, groups of them to mean 0 before, or left"
     ] = "record"
     groups: Annotated[int, whole, 'of normalise = "group": how many runs of equally many features'] = 1
-    norm: Annotated[float, positive, "what norm a record is brought to; a layer's bias sees 1"] = 1.0
+    norm: Annotated[float, limited(least=1e-6, most=1e6), "what norm a record is brought to; a layer's bias sees 1"] = (
+        1.0
+    )
     centre: Annotated[
         bool, "whether the mean of the features of drawn shapes is taken off first: it is public, and most of the norm"
     ] = False
@@ -93,7 +95,14 @@ class Features:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that the features come from besides the records, none of most kinds."""
-        return tuple(getattr(self.made, "files", ()))
+        try:
+            found = getattr(self.made, "files", ())
+            paths = () if isinstance(found, str) else tuple(map(Path, found))
+        except FAULTS as error:
+            raise FedprivError(f"features: {self.table.kind}: its files: {reason(error)}") from None
+        if isinstance(found, str):
+            raise FedprivError(f"features: {self.table.kind}: files must be a list of paths, got {found!r}")
+        return paths
 
     @property
     def own_class(self) -> type[Any] | None:

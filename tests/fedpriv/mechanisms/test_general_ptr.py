@@ -131,7 +131,7 @@ def test_many_releases_are_composed_from_both_sides() -> None:
 
 
 def test_what_several_tested_releases_give_away_at_least_is_of_one_pair_of_data_sets() -> None:
-    """The worst margin depends on δ: no pair reaches the hull of all margins, which is no witness beside other events."""
+    """The worst margin depends on δ: no pair reaches the hull of all margins, which is no witness beside others."""
     own = GeneralPtr(failure=1e-3, margin=8, noise=3.0)
     one, other = by_hand(own), by_hand(GeneralPtr(failure=1.0001e-3, margin=8, noise=3.0))
     most = 0.0  # of any pair of data sets: its own first release, and whatever the second may come to

@@ -102,6 +102,21 @@ class Running:
         return out
 
 
+class Counted(Weighted):
+    """Says 5 in the place of its files."""
+
+    files = 5
+
+    def __init__(self):
+        """Nothing is read."""
+
+
+class Spelled(Counted):
+    """Says one path in the place of a list of them."""
+
+    files = "/a/b.npy"
+
+
 class Meddled(Weighted):
     """Its file is another one when its features are made."""
 

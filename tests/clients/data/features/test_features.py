@@ -276,6 +276,20 @@ def test_settings_and_files_of_ones_own_make_other_features_and_a_file_that_chan
     assert changed.features != one.features
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("Counted", "TypeError"), ("Spelled", "must be a list of paths, got '/a/b")]
+)
+def test_files_of_ones_own_that_are_no_list_are_refused_by_name(name: str, told: str) -> None:
+    with pytest.raises(FedprivError, match=f"own_features:{name}.*{told}"):
+        featured({"kind": f"own_features:{name}"})
+
+
+@pytest.mark.parametrize("norm", [1e40, 1e-300, 0.0, float("nan")])
+def test_a_norm_that_records_could_not_be_brought_to_in_32_bits_is_refused(norm: float) -> None:
+    with pytest.raises(FedprivError, match="norm must be"):
+        features_of(table("Histograms", norm=norm))
+
+
 def test_a_setting_that_is_called_like_a_place_makes_other_features_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("1")
     own = {"kind": "own_features:Weighted", "path": str(tmp_path / "file"), "normalise": "none"}
