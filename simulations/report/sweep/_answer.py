@@ -9,7 +9,7 @@ from clients.data.identity import in_words
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
-from simulations.report.sweep._spots import Field, Spread
+from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
@@ -108,8 +108,10 @@ def _doubts(grid: Grid) -> list[str]:
             f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
     if len(sweep.seeds) == 1:
         return [*said, f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"]
-    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
-    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
+    halves = [spot.accuracy.half for spot in grid.spots if spot.accuracy and spot.accuracy.half is not None]
+    typical = (
+        f"; ± is half of the 95% interval over them (Student's t), {fmean(halves):.3f} on average" if halves else ""
+    )
     seeds = f"{len(sweep.seeds)} seeds ({ranges_words(sorted(sweep.seeds))})"
     return [*said, f"Every number is a mean over {seeds} unless it says otherwise{typical}.{error}"]
 
@@ -196,14 +198,3 @@ def epsilon_range(uppers: list[float]) -> str:
         return "?"
     low, high = min(uppers), max(uppers)
     return rounded_up(high) if low >= SAME * high else f"{rounded_up(low)} to {rounded_up(high)}"
-
-
-def plus_minus(spread: Spread | None) -> str:
-    """A mean accuracy over seeds with its scatter, in words for a sweep's tables: "0.840 ± 0.011".
-
-    >>> plus_minus(Spread(0.84, 0.011, 0.83, 0.85, 3)), plus_minus(Spread(0.84, None, 0.84, 0.84, 1)), plus_minus(None)
-    ('0.840 ± 0.011', '0.840', '–')
-    """
-    if spread is None:
-        return "–"
-    return f"{spread.mean:.3f}" + (f" ± {spread.deviation:.3f}" if spread.deviation is not None else "")

@@ -100,11 +100,11 @@ def opened(grid: Grid, group: Group, lines: Sequence[Line]) -> tuple[Figure, Axe
 
 
 def lines_of(group: Group, measure: Measure) -> list[Line]:
-    """A panel's spots as lines to draw, one for each defence: x by `measure`, mean accuracy, scatter over seeds."""
+    """A panel's spots as lines to draw, one for each defence: x by `measure`, mean accuracy, half of its interval."""
     lines = []
     for place, spots in group.by_line.items():
         points = sorted(
-            (x, spot.accuracy.mean, nan if spot.accuracy.deviation is None else spot.accuracy.deviation)
+            (x, spot.accuracy.mean, nan if spot.accuracy.half is None else spot.accuracy.half)
             for spot in spots
             if spot.accuracy and (x := measure(spot)) is not None
         )
@@ -130,7 +130,7 @@ def note(grid: Grid, group: Group) -> str:
     seeds = [spot.accuracy.seeds for spot in group.spots if spot.accuracy]
     if max(seeds, default=0) > 1:
         low, high = min(seeds), max(seeds)
-        said.append(f"Bands: ± one standard deviation over {high if low == high else f'{low} to {high}'} seeds.")
+        said.append(f"Bands: 95% intervals over {high if low == high else f'{low} to {high}'} seeds, by Student's t.")
     grey = len(group.names.names) - len(group.names.coloured)
     if grey:
         said.append(f"In colour the {COLOURED - WORST} best and the {WORST} worst; {grey} more in grey.")
