@@ -24,6 +24,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
 from fedpriv.studies.study import Study
+from server.directory.code import checkout_commit
 
 STUDY = "study.toml"
 ENVIRONMENT = "environment.json"  # what ran it, where its data lay, and its name

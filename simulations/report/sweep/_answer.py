@@ -9,6 +9,7 @@ from clients.data.identity import in_words
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
+from simulations.figures.tables import Table
 from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
@@ -54,6 +55,15 @@ def answer(standings: Standings) -> list[str]:
     extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min)]
     best, worst = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
     return [*said, f"One cell is known: {best}." if len(cells) == 1 else f"Best cell: {best}. Worst cell: {worst}."]
+
+
+def standings_table(standings: Standings) -> Table:
+    """How the defences of a sweep stand, a row each: what they keep on average and at the least, what they survive."""
+    columns = 4 if standings.attacked else 3
+    head = ["defence", "on average", "at the least", "survives"]
+    rows = [[standings.grid.defence(each.defence), each.words, each.least.words if each.least else "–",
+             each.overall.words] for each in standings.order]  # fmt: skip
+    return head[:columns], [row[:columns] for row in rows]
 
 
 def caveats(standings: Standings) -> list[str]:

@@ -28,7 +28,7 @@ def narrow(width: str, where: str) -> str:
     """CSS rules by which a sweep's heat-maps of a class become lists of tiles on pages no wider than `where`."""
     return f"""@media (max-width: {where}) {{ .{width}.heat, .{width} tbody {{ display: block; }}
   .{width} thead {{ display: none; }} .{width} tr {{ display: grid; gap: 4px; margin-bottom: .8rem;
-  grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }}
+  grid-template-columns: repeat(auto-fill, minmax(8.2rem, 1fr)); }}
   .{width} tr th {{ grid-column: 1 / -1; width: auto; }}
   .{width} td::before {{ content: attr(data-name); display: block; font-size: .74rem; }} }}
 """

@@ -12,11 +12,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved_figure
+from simulations.figures.style import CARD, INK, MUTED, WIDTH, Drawn, Picture, figure_width, house_style, saved_figure
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep.grid import Grid, ordered_values
 
-COLUMNS = 8  # side by side on a page
+COLUMNS, FITTING = 8, 5  # side by side on a page, and on one of a paper
 ROWS = 24  # in one picture
 PICTURES = 8  # of one sweep
 MAP = mpl.colormaps["cividis"]  # even steps of lightness, the same to colour-blind eyes
@@ -78,15 +78,16 @@ def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
 def _divided(columns: list[Column]) -> Iterator[list[Column]]:
     """A heat-map's columns in parts that fit on a page; those of one privacy stay together where they fit."""
     part: list[Column] = []
+    most = COLUMNS if figure_width() == WIDTH else FITTING
     for _, each in groupby(columns, key=lambda column: column[0]):
         own = list(each)
-        if part and len(part) + len(own) > COLUMNS:
+        if part and len(part) + len(own) > most:
             yield part
             part = []
         part = part + own
-        while len(part) > COLUMNS:
-            yield part[:COLUMNS]
-            part = part[COLUMNS:]
+        while len(part) > most:
+            yield part[:most]
+            part = part[most:]
     if part:
         yield part
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from server.progress.words import LETTERS
 from simulations.figures.curves import COLOURS
-from simulations.figures.style import MUTED, draw_key, key_rows, label_ends
+from simulations.figures.style import MUTED, draw_key, key_rows, label_ends, letters_across
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey
@@ -114,5 +114,5 @@ def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, s
 
 def accuracy_axis(axes: Axes, title: str, top: float) -> None:
     """Give a panel of a sweep its title and its upright axis, from 0 to a little above the best accuracy."""
-    axes.set_title(fill(title, 62, max_lines=3, placeholder=" …"))
+    axes.set_title(fill(title, letters_across(62), max_lines=3, placeholder=" …"))
     axes.set_ylim(0, min(1.0, 1.05 * top) or 1.0)

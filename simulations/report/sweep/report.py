@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from simulations.figures.files import put_files
 from simulations.report.run.facts import aligned_table
-from simulations.report.sweep._answer import answer, caveats, progress
+from simulations.report.sweep._answer import answer, caveats, progress, standings_table
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
@@ -36,11 +36,8 @@ def sweep_text(grid: Grid) -> str:
     lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
     lines += [fill(each, 118, initial_indent="  ", subsequent_indent="    ") for each in _said(standings)]
     if len(standings.order) > 1:
-        columns = 4 if standings.attacked else 3
-        head = ["defence", "on average", "at the least", "survives"]
-        rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
-                for each in standings.order[:BEST]]  # fmt: skip
-        lines += ["", aligned_table(head[:columns], [row[:columns] for row in rows])]
+        head, rows = standings_table(standings)
+        lines += ["", aligned_table(head, rows[:BEST])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
             lines += ["", f"{WORDS.get(state, state)}:"]

@@ -1,0 +1,61 @@
+"""What a run's report, or that of several side by side, has for a paper: figures, tables, promises, studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedpriv._base.spelling import rounded_up, short_number
+from server.directory.code import code_words
+from server.progress.words import LETTERS, kind_alone, unit_and_trust
+from simulations.figures.tables import Table
+from simulations.report.latex.folder import Pieces, again
+from simulations.report.latex.references import kinds_used
+from simulations.report.run import audited, comparison, facts, figures
+from simulations.report.run.labels import run_labels
+from simulations.report.run.runs import Run
+
+
+def run_pieces(runs: Sequence[Run]) -> Pieces:
+    """What `fedpriv report --latex` writes of runs: all of a single one, of several what compares them."""
+    run, names = runs[0], run_labels(runs)
+    if len(runs) > 1:
+        letters = LETTERS[: len(runs)]
+        head = ["run", *(name for name, _ in facts.comparison_row(run))]
+        rows = [[f"{letter}  {name}", *(text for _, text in facts.comparison_row(own))]
+                for letter, name, own in zip(letters, names, runs, strict=True)]  # fmt: skip
+        tables: list[tuple[str, str, Table]] = [("runs", "Runs side by side.", (head, rows))]
+        promise = " ".join(f"{letter}: {run_promise(own)}" for letter, own in zip(letters, runs, strict=True))
+        studies = {f"study-{letter}.toml": own.study for letter, own in zip(letters, runs, strict=True)}
+    else:
+        tables = [("study", "What was run.", _two_columns(facts.study_facts(run))),
+                  ("outcome", "What came of it.", _two_columns(facts.outcome_facts(run)))]  # fmt: skip
+        promise, studies = run_promise(run), {"study.toml": run.study}
+
+    return Pieces(
+        name=str(run.header["name"]), said=facts.promise_sentences(run) if len(runs) == 1 else [], promise=promise, tables=tables, studies=studies,
+        drawn=lambda: comparison.comparison_pictures(runs, names) if len(runs) > 1
+        else [*figures.run_pictures(run), *audited.audit_pictures(run)],
+        used=list(dict.fromkeys(kind for own in runs for kind in kinds_used(own.study, own.private))),
+        command=again("run", list(studies), " --driver direct"),
+    )  # fmt: skip
+
+
+def _two_columns(rows: facts.Rows) -> Table:
+    """Rows of a run's report, name and value, as a table of a paper."""
+    return ["", "value"], rows
+
+
+def run_promise(run: Run) -> str:
+    """A run in a sentence for captions: its attackers, ε rounded up and δ, luck of its accuracy, study and code."""
+    header, cost, release = run.header, run.epsilon, run.header["release"]
+    said = f"{header['byzantine']:,} of {header['clients']:,} clients Byzantine ({kind_alone(header['attack'])}); "
+    if not run.private:
+        said += "no privacy; "
+    elif cost is not None:
+        whose = unit_and_trust(release["trust"], release["unit"], release["adjacency"])
+        said += f"ε ≤ {rounded_up(cost['upper'])} at δ = {short_number(header['delta'])}, certified ({whose}); "
+    else:
+        said += "its ε is not known, as its records have no end; "
+    if tests := header["test_examples"]:
+        said += f"one standard error of an accuracy is at most {50 / tests**0.5:.2g} percentage points; "
+    return f"{said}study {header['study']}, {code_words(run.directory)}."
