@@ -74,7 +74,9 @@ def add_to(commands: Commands) -> None:
     """Add `fedpriv list` and `fedpriv schema` to the command's parser."""
     name = option("name", "NAME", "a family, a kind or a table: each of its settings", nargs="*")
     bibtex = flag("--bibtex", "the papers of NAME's kinds, or of all, as BibTeX")
-    add_command(commands, "list", run_list, (name, bibtex, JSON), description="What a study can choose from.", epilog=HELP)
+    add_command(
+        commands, "list", run_list, (name, bibtex, JSON), description="What a study can choose from.", epilog=HELP
+    )
     schema = "The JSON Schema of a study, for editors."
     add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), description=schema, epilog=SCHEMA_HELP)
 

@@ -65,7 +65,7 @@ def write_report(runs: Sequence[Run]) -> list[Path]:
 
 
 def write_paper(found: Grid | Sequence[Run]) -> list[Path]:
-    """Write what a paper takes from a report, of a sweep or of runs, beside its page: the files' paths, main.tex first."""
+    """Write what a paper takes from the report of a sweep or of runs, beside its page: files, main.tex first."""
     from simulations.report.latex.folder import write_pieces  # matplotlib
     from simulations.report.run.paper import run_pieces
     from simulations.report.sweep.paper import sweep_pieces

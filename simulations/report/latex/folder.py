@@ -90,12 +90,12 @@ def _table(name: str, words: str, table: Table, pieces: Pieces) -> bytes:
 
 def _main(parts: Sequence[str], pieces: Pieces) -> str:
     """A paper that holds all of a report's pieces and cites all that they used."""
-    cited = ", ".join(each.key for each in references_of(pieces.used))
+    cited = f"What was used: \\cite{{{', '.join(each.key for each in references_of(pieces.used))}}}."
     shown = "".join(f"\\input{{{name}}}\n" + "\\clearpage\n" * (at % 4 == 0) for at, name in enumerate(parts, 1))
     return (
         f"{_made_by(pieces)}\\documentclass[10pt,twocolumn]{{article}}\n\\usepackage[margin=0.8in]{{geometry}}\n"
         f"\\usepackage{{{PACKAGES}}}\n\\begin{{document}}\n\\section*{{{latex_text(pieces.name)}}}\n"
-        f"{latex_text(' '.join(pieces.said))}\n\n{latex_text(pieces.promise)} What was used: \\cite{{{cited}}}.\n{shown}"
+        f"{latex_text(' '.join(pieces.said))}\n\n{latex_text(pieces.promise)} {cited}\n{shown}"
         "\\bibliographystyle{plain}\n\\bibliography{references}\n\\end{document}\n"
     )
 
@@ -107,9 +107,10 @@ def _readme(chosen: Sequence[Picture], pieces: Pieces) -> str:
     return f"""# {pieces.name}, for a paper
 
 `main.tex` holds all of it: `pdflatex main && bibtex main && pdflatex main && pdflatex main`. A paper of its own takes
-`\\input{{figure-NAME}}`, `\\input{{table-NAME}}` and `\\bibliography{{references}}`, with `\\usepackage{{{PACKAGES}}}`.
-`NAME.pdf` is {COLUMN} inches wide, one column of two, `NAME-wide.pdf` {PAGE}, the page; their letters are embedded. `fedpriv report --latex` writes all
-files here anew: what is changed by hand belongs elsewhere.
+`\\input{{figure-NAME}}`, `\\input{{table-NAME}}` and `\\bibliography{{references}}`, with
+`\\usepackage{{{PACKAGES}}}`. `NAME.pdf` is {COLUMN} inches wide, one column of two,
+`NAME-wide.pdf` {PAGE}, the page; letters are embedded. `fedpriv report --latex` writes all of this anew: what is
+changed by hand belongs elsewhere.
 
 {pieces.promise}
 

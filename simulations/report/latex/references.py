@@ -60,12 +60,13 @@ def bibliography(used: Sequence[str]) -> str:
 def kinds_used(study: str, private: bool) -> list[str]:
     r"""What a study has chosen, by its resolved TOML text, in words that papers are cited for.
 
-    >>> kinds_used('attack.kind = "Ipm"\nclients.byzantine = 1\nprivacy = {trust = "local", mechanism.kind = "Cldp"}', True)
+    >>> kinds_used('attack.kind = "Ipm"\nclients.byzantine = 1\nprivacy = {trust = "local", mechanism.kind = "Cldp"}',
+    ...            private=True)
     ['Ipm', 'Cldp', 'local', 'accounting']
 
     An attack by nobody is not used.
 
-    >>> kinds_used('attack.kind = "Ipm"\nclients.byzantine = 0', False)
+    >>> kinds_used('attack.kind = "Ipm"\nclients.byzantine = 0', private=False)
     []
     """
     try:

@@ -6,9 +6,9 @@ import re
 from unicodedata import combining, normalize
 
 GREEK = dict(zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", (
-    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi",
-    "pi", "rho", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi",
-    "Pi", "Sigma", "Phi", "Psi", "Omega",
+    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
+    "xi", "pi", "rho", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda",
+    "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega",
 ), strict=True))  # fmt: skip
 SIGNS = {
     "±": r"\pm", "≤": r"\le", "≥": r"\ge", "∞": r"\infty", "×": r"\times", "·": r"\cdot", "−": "-", "→": r"\to",
@@ -69,7 +69,7 @@ def _letter(letter: str) -> str:
         return f"${MATHEMATICS[letter]}$"
     if " " <= letter <= "~":
         return letter
-    base, *marks = normalize("NFD", letter)
-    if len(marks) == 1 and marks[0] in ACCENTS and base.isascii():
-        return rf"\{ACCENTS[marks[0]]}{{{base}}}"
+    parts = normalize("NFD", letter)
+    if len(parts) == 2 and parts[1] in ACCENTS and parts[0].isascii():
+        return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"
     return "" if combining(letter) else f"[U+{ord(letter):04X}]"

@@ -47,5 +47,5 @@ def _column(column: Sequence[object]) -> str:
     """How a column of a table is set: numbers at the right, words at the left, long ones broken into lines."""
     values = [str(value) for value in column[1:]]
     if any(len(value) > LONGEST for value in values):
-        return r">{\raggedright\arraybackslash}p{%dem}" % (LONGEST // 2)
+        return rf">{{\raggedright\arraybackslash}}p{{{LONGEST // 2}em}}"
     return "r" if any(values) and all(NUMBER.fullmatch(value) for value in values) else "l"

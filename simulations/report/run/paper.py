@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fedpriv._base.spelling import rounded_up, short_number
 from server.directory.code import code_words
 from server.progress.words import LETTERS, kind_alone, unit_and_trust
+from simulations.figures.style import Picture
 from simulations.figures.tables import Table
 from simulations.report.latex.folder import Pieces, again
 from simulations.report.latex.references import kinds_used
@@ -32,12 +33,19 @@ def run_pieces(runs: Sequence[Run]) -> Pieces:
         promise, studies = run_promise(run), {"study.toml": run.study}
 
     return Pieces(
-        name=str(run.header["name"]), said=facts.promise_sentences(run) if len(runs) == 1 else [], promise=promise, tables=tables, studies=studies,
-        drawn=lambda: comparison.comparison_pictures(runs, names) if len(runs) > 1
-        else [*figures.run_pictures(run), *audited.audit_pictures(run)],
+        name=str(run.header["name"]), promise=promise, tables=tables, studies=studies,
+        said=[] if len(runs) > 1 else facts.promise_sentences(run),
+        drawn=lambda: _pictures(runs, names),
         used=list(dict.fromkeys(kind for own in runs for kind in kinds_used(own.study, own.private))),
         command=again("run", list(studies), " --driver direct"),
     )  # fmt: skip
+
+
+def _pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
+    """The figures of a run for a paper; of several, those that compare them."""
+    if len(runs) > 1:
+        return comparison.comparison_pictures(runs, names)
+    return [*figures.run_pictures(runs[0]), *audited.audit_pictures(runs[0])]
 
 
 def _two_columns(rows: facts.Rows) -> Table:

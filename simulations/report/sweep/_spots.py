@@ -7,21 +7,20 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-from server.progress.words import share_words
-from simulations.figures.intervals import Interval, interval_of
+from simulations.figures.intervals import Interval, interval_of, interval_words
 from simulations.report.sweep._axes import Role
 from simulations.report.sweep.cells import Cell
 
 Key = tuple[int, ...]  # which value of each axis of one role, in the order of the axes
 
 
-def at_most(value: float | None, partial: bool) -> str:
+def at_most(found: Interval | None, partial: bool) -> str:
     """A sweep's accuracy in words; "≤" before it where attacks are missing (`partial`) that can only lower it.
 
-    >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
-    ('≤ 0.500', '0.500')
+    >>> at_most(interval_of([0.5]), partial=True), at_most(interval_of([0.5, 0.5]), partial=False)
+    ('≤ 0.500', '0.500 ± 0.000')
     """
-    return f"{'≤ ' * partial}{share_words(value)}"
+    return f"{'≤ ' * partial}{interval_words(found)}"
 
 
 class Condition(NamedTuple):
@@ -54,7 +53,12 @@ class Spot:
     @cached_property
     def accuracy(self) -> Interval | None:
         """The accuracy's mean and interval over the seeds of this spot that are done; None where none is."""
-        return interval_of([cell.accuracy for cell in self.counted if cell.accuracy is not None])
+        return interval_of(list(self.by_seed().values()))
+
+    def by_seed(self, measure: str = "accuracy") -> dict[int, float]:
+        """What the runs of this spot that count measured, by their seeds: pairs are made by them."""
+        values = ((cell.seed, getattr(cell.ran, measure)) for cell in self.counted)
+        return {seed: value for seed, value in values if value is not None}
 
     @property
     def untried(self) -> bool:
@@ -117,7 +121,7 @@ class Field:
     @property
     def words(self) -> str:
         """The accuracy that the worst attack leaves, in words; with "≤" where attacks are missing."""
-        return at_most(self.mean, self.partial)
+        return at_most(self.worst.accuracy if self.worst else None, self.partial)
 
     @property
     def lacking(self) -> str:

@@ -21,7 +21,7 @@ from simulations.report.sweep.grid import Grid
 
 
 def sweep_pieces(grid: Grid) -> Pieces:
-    """What `fedpriv report --latex` writes of a sweep: every figure of its page, how defences stand, maps, places, cells."""
+    """What `fedpriv report --latex` writes of a sweep: all figures, how defences stand, maps, places, cells."""
     standings, sweep = Standings(grid), grid.sweep
     place = sweep.directory / "cells"
     studies = [(study_text(place / cell.id), cell.ran.guarantee is not None) for cell in sweep.done if cell.ran]
@@ -29,7 +29,7 @@ def sweep_pieces(grid: Grid) -> Pieces:
         name=sweep.name, said=[*answer(standings), *caveats(standings)], promise=_promise(grid),
         drawn=lambda: report(grid)[1],
         tables=[
-            ("standings", "What each defence keeps, on average and at the least.", standings_table(standings)),
+            ("standings", "What each defence keeps.", standings_table(standings)),
             *_maps(grid),
             ("places", "Every place of the grid: the mean over its seeds.", summary_in_words(grid)),
             ("cells", "Every cell of the grid.", cells_in_words(grid)),
@@ -49,8 +49,8 @@ def _promise(grid: Grid) -> str:
 
 
 def _maps(grid: Grid) -> list[tuple[str, str, Table]]:
-    """The heat-maps of a sweep as tables of a paper: what the worst attack leaves of accuracy, its ± and which it is."""
-    found = []
+    """The heat-maps of a sweep as tables of a paper: what the worst attack leaves of accuracy, ±, and which it is."""
+    found = list[tuple[str, str, Table]]()
     for at, heat in enumerate(maps(grid, grid.fields), 1):
         heads = [", ".join(filter(None, [grid.words("privacy", one), grid.words("attackers", other)]))
                  for one, other in heat.columns]  # fmt: skip

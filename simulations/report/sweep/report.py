@@ -9,6 +9,7 @@ from typing import Any, get_args
 from simulations.figures.files import put_files
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress, standings_table
+from simulations.report.sweep._order import command_to_rank
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
@@ -42,6 +43,8 @@ def sweep_text(grid: Grid) -> str:
         if cells := sweep.those(state):
             lines += ["", f"{WORDS.get(state, state)}:"]
             lines += [f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]]
+    if command := command_to_rank(standings):
+        lines += ["", f"to rank them: {command}"]
     return "\n".join(lines)
 
 
@@ -59,8 +62,12 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "cells": len(sweep.cells),
         **{state: len(sweep.those(state)) for state in get_args(State)},
         "seeds": list(sweep.seeds),
+        "ranked": standings.ranking.ranked,
+        "to_rank": command_to_rank(standings) or None,
+        "best": list(map(grid.defence, standings.ranking.first)),
         "defences": [
             {"defence": grid.defence(each.defence), "mean": each.mean,
+             "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
              "least": each.least.mean if each.least else None, "survives": each.overall.words}
             for each in standings.order
         ],
