@@ -9,7 +9,7 @@ from simulations.figures.intervals import interval_words
 from simulations.figures.tables import Table, csv_bytes
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
-from simulations.report.sweep.cells import WORDS
+from simulations.report.sweep.cells import WORDS, Cell
 from simulations.report.sweep.grid import Grid
 
 
@@ -30,6 +30,11 @@ def _paths(grid: Grid) -> list[str]:
     return [axis.path for axis in grid.sweep.axes]
 
 
+def _values(grid: Grid, cell: Cell) -> list[str | int | float]:
+    """Where a cell of a sweep stands, a column of its CSV tables for each axis."""
+    return [axis.told[cell.place[axis.path]] for axis in grid.sweep.axes]
+
+
 def cells(grid: Grid) -> Table:
     """The table cells.csv of a sweep: every cell with its place, seed, state and numbers in full."""
     paths, rows = _paths(grid), []
@@ -37,7 +42,7 @@ def cells(grid: Grid) -> Table:
              "clients", "byzantine", "mu_lower", "mu_upper", "mu_up_to",
              *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper"))]  # fmt: skip
     for cell in grid.sweep.cells:
-        ran, place = cell.ran, [cell.place[path] for path in paths]
+        ran, place = cell.ran, _values(grid, cell)
         numbers = [None] * len(names) if ran is None else [
             ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up,
             *(None if own is None else sum(own.values()) for own in ran.lost), ran.rounds, ran.clients, ran.byzantine,
@@ -57,10 +62,9 @@ def summary(grid: Grid) -> Table:
     for spot in grid.spots:
         found = spot.accuracy
         numbers = [found.mean, found.half, found.low, found.high] if found else [None] * 4
-        place = [spot.cells[0].place[path] for path in paths]
         counts = [len(spot.counted), len(spot.cells)]
         rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
-        rows.append([*place, *counts, *numbers, *rest])
+        rows.append([*_values(grid, spot.cells[0]), *counts, *numbers, *rest])
     return [*paths, *names], rows
 
 
@@ -73,11 +77,7 @@ def _is_worst(grid: Grid, spot: Spot) -> str:
 def curves(grid: Grid) -> Table:
     """The table curves.csv of a sweep: accuracy by round at every place, over the seeds that are done."""
     paths = _paths(grid)
-    rows = [
-        [*(spot.cells[0].place[path] for path in paths), number, *found]
-        for spot in grid.spots
-        for number, found in spot.curve
-    ]
+    rows = [[*_values(grid, spot.cells[0]), number, *found] for spot in grid.spots for number, found in spot.curve]
     return [*paths, "round", "accuracy", "half_width", "low", "high", "seeds"], rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite
@@ -32,6 +33,21 @@ class Axis:
 
     path: str
     values: tuple[str, ...]
+
+    @cached_property
+    def told(self) -> Mapping[str, str | int | float]:
+        """The values as frames and files for programs have them: numbers where all are written as Python writes those.
+
+        >>> Axis("clients.byzantine", ("0", "0.1")).told, Axis("release", ("1.0", "01.1")).told
+        ({'0': 0, '0.1': 0.1}, {'1.0': '1.0', '01.1': '01.1'})
+        """
+        found = dict[str, str | int | float]()
+        for value in self.values:
+            for number in (int, float):
+                with suppress(ValueError):
+                    if repr(number(value)) == value:
+                        found[value] = number(value)
+        return found if len(found) == len(self.values) else {value: value for value in self.values}
 
 
 @dataclass(frozen=True)

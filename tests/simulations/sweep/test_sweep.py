@@ -212,7 +212,10 @@ def test_what_the_grid_sets_cannot_be_set_beside_it() -> None:
 def test_run_refuses_a_grid_and_says_what_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "grid.toml").write_text(STUDY)
     assert main(["run", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")]) == 2
-    assert "grid.toml: its [sweep] table makes it many studies: fedpriv sweep" in capsys.readouterr().err
+    told = f"grid.toml: its [sweep] table makes it many studies: fedpriv sweep {tmp_path / 'grid.toml'} runs them"
+    assert told in capsys.readouterr().err
+    assert main(["run", "quick", "--dry-run"]) == 2
+    assert "fedpriv sweep quick runs them" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
