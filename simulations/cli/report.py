@@ -9,14 +9,13 @@ from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
 from server.directory import modules_of
-from server.progress.words import LETTERS
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
 from simulations.figures.files import put_files
 from simulations.figures.tables import FORMATS, Table
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
-from simulations.report.run.labels import run_labels
+from simulations.report.run.labels import side_by_side
 from simulations.report.run.runs import Run
 from simulations.report.run.tables import run_tables
 from simulations.report.sweep import cells as sweep_cells
@@ -107,11 +106,4 @@ def run_table(run: Run) -> str:
 
 def runs_compared(runs: Sequence[Run]) -> str:
     """Several runs as `fedpriv report` prints them beside one another for people, a row each."""
-    head = ["", *(name for name, _ in facts.comparison_row(runs[0]))]
-    return aligned_table(
-        head,
-        [
-            [f"{letter}  {name}", *(text for _, text in facts.comparison_row(run))]
-            for letter, name, run in zip(LETTERS, run_labels(runs), runs, strict=False)
-        ],
-    )
+    return aligned_table(*side_by_side(runs))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulations.figures.files import put_files
+from simulations.figures.markdown import markdown_table
 from simulations.figures.style import COLUMN, PAGE, Picture, for_paper
 from simulations.figures.tables import Table
 from simulations.report.latex.references import bibliography, references_of
@@ -15,6 +16,45 @@ from simulations.report.latex.tabulars import latex_table
 
 FOLDER = "latex"  # below a report's
 PACKAGES = "amsmath,amssymb,array,booktabs,graphicx"
+
+
+FLOAT = r"""{made}{wide}\begin{{{float}}}
+\centering
+\includegraphics{{{name}.pdf}}
+\caption{{{caption}}}
+\label{{fig:{name}}}
+\end{{{float}}}
+"""
+MAIN = r"""{made}\documentclass[10pt,twocolumn]{{article}}
+\usepackage[margin=0.8in]{{geometry}}
+\usepackage{{{packages}}}
+\begin{{document}}
+\section*{{{name}}}
+{said}
+
+{promise} What was used: \cite{{{cited}}}.
+{shown}\bibliographystyle{{plain}}
+\bibliography{{references}}
+\end{{document}}
+"""
+README = """# {name}, for a paper
+
+`main.tex` holds all of it: `pdflatex main && bibtex main && pdflatex main && pdflatex main`. A paper of its own takes
+`\\input{{figure-NAME}}`, `\\input{{table-NAME}}` and `\\bibliography{{references}}`, with
+`\\usepackage{{{packages}}}`. `NAME.pdf` is {column} inches wide, one column of two,
+`NAME-wide.pdf` {page}, the page; letters are embedded. `fedpriv report --latex` writes all of this anew: what is
+changed by hand belongs elsewhere.
+
+{promise}
+
+Every figure and table is made again, in this folder, by
+
+```sh
+{command}
+```
+
+{figures}
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,21 +73,23 @@ class Pieces:
 
 def write_pieces(directory: Path, pieces: Pieces) -> list[Path]:
     """Write a report's folder for a paper into a directory: the files' paths, main.tex first."""
-    with for_paper(COLUMN):
-        column = {each.name: each for each in pieces.drawn()}
-    with for_paper(PAGE):
-        page = {each.name: each for each in pieces.drawn()}
+    column, page = drawn_across(COLUMN, pieces), drawn_across(PAGE, pieces)
     chosen = [own if own.inches <= COLUMN else page[name] for name, own in column.items()]
-    made = {f"figure-{each.name}.tex": _figure(each, pieces).encode() for each in chosen}
-    made |= {f"table-{name}.tex": _table(name, words, table, pieces) for name, words, table in pieces.tables}
+    made = {f"figure-{each.name}.tex": figure_float(each, pieces) for each in chosen}
+    for name, words, table in pieces.tables:
+        float_ = latex_table(name, latex_text(f"{words} {pieces.promise}"), table)
+        made[f"table-{name}.tex"] = f"{_made_by(pieces)}{float_}"
+    texts = {"main.tex": main_text(list(made), pieces)} | made | {"references.bib": bibliography(pieces.used)}
+    texts |= {**pieces.studies, "README.md": readme_text(chosen, pieces)}
     pictures = {f"{each.name}.pdf": each.pdf for each in chosen}
     pictures |= {f"{name}-wide.pdf": page[name].pdf for name, own in column.items() if own.inches <= COLUMN}
-    content = {
-        "main.tex": _main(list(made), pieces).encode("ascii"), **made, **pictures,
-        "references.bib": bibliography(pieces.used).encode("ascii"),
-        **{name: text.encode() for name, text in pieces.studies.items()}, "README.md": _readme(chosen, pieces).encode(),
-    }  # fmt: skip
-    return put_files(directory / FOLDER, content)
+    return put_files(directory / FOLDER, {name: text.encode() for name, text in texts.items()} | pictures)
+
+
+def drawn_across(inches: float, pieces: Pieces) -> dict[str, Picture]:
+    """A report's figures by name, drawn for a paper in that width."""
+    with for_paper(inches):
+        return {each.name: each for each in pieces.drawn()}
 
 
 def again(command: str, studies: Sequence[str], options: str = "") -> str:
@@ -71,55 +113,31 @@ def _made_by(pieces: Pieces) -> str:
     return "".join(f"% {line}\n" for line in lines)
 
 
-def _figure(picture: Picture, pieces: Pieces) -> str:
-    """A figure of a paper as a float: the PDF in its own size, and a caption that says what it shows and of what."""
-    float_ = "figure" if picture.inches <= COLUMN else "figure*"
+def figure_float(picture: Picture, pieces: Pieces) -> str:
+    """A figure of a paper as a LaTeX float: the PDF in its own size, with a caption of what it shows, and of what."""
+    narrow = picture.inches <= COLUMN
     words = " ".join(filter(None, [picture.title and f"{picture.title}.", picture.alt, picture.note, pieces.promise]))
-    caption = latex_text(words[:1].upper() + words[1:])
-    wide = f"% {picture.name}-wide.pdf is as wide as the page, for figure*\n" if float_ == "figure" else ""
-    return (
-        f"{_made_by(pieces)}{wide}\\begin{{{float_}}}\n\\centering\n\\includegraphics{{{picture.name}.pdf}}\n"
-        f"\\caption{{{caption}}}\n\\label{{fig:{picture.name}}}\n\\end{{{float_}}}\n"
-    )
+    return FLOAT.format(
+        made=_made_by(pieces), wide=f"% {picture.name}-wide.pdf is as wide as the page, for figure*\n" * narrow,
+        float="figure" if narrow else "figure*", name=picture.name, caption=latex_text(words[:1].upper() + words[1:]),
+    )  # fmt: skip
 
 
-def _table(name: str, words: str, table: Table, pieces: Pieces) -> bytes:
-    """A table of a paper as LaTeX, with the comment on what made it and the caption that says of what it is."""
-    return (_made_by(pieces) + latex_table(name, latex_text(f"{words} {pieces.promise}"), table)).encode("ascii")
-
-
-def _main(parts: Sequence[str], pieces: Pieces) -> str:
-    """A paper that holds all of a report's pieces and cites all that they used."""
-    cited = f"What was used: \\cite{{{', '.join(each.key for each in references_of(pieces.used))}}}."
+def main_text(parts: Sequence[str], pieces: Pieces) -> str:
+    """A paper, in LaTeX, that holds all of a report's pieces and cites all that they used."""
+    cited = ", ".join(each.key for each in references_of(pieces.used))
     shown = "".join(f"\\input{{{name}}}\n" + "\\clearpage\n" * (at % 4 == 0) for at, name in enumerate(parts, 1))
-    return (
-        f"{_made_by(pieces)}\\documentclass[10pt,twocolumn]{{article}}\n\\usepackage[margin=0.8in]{{geometry}}\n"
-        f"\\usepackage{{{PACKAGES}}}\n\\begin{{document}}\n\\section*{{{latex_text(pieces.name)}}}\n"
-        f"{latex_text(' '.join(pieces.said))}\n\n{latex_text(pieces.promise)} {cited}\n{shown}"
-        "\\bibliographystyle{plain}\n\\bibliography{references}\n\\end{document}\n"
+    name, promise, said = map(latex_text, (pieces.name, pieces.promise, " ".join(pieces.said)))
+    return MAIN.format(
+        made=_made_by(pieces), packages=PACKAGES, name=name, said=said, promise=promise, cited=cited, shown=shown
     )
 
 
-def _readme(chosen: Sequence[Picture], pieces: Pieces) -> str:
+def readme_text(chosen: Sequence[Picture], pieces: Pieces) -> str:
     """What a folder for a paper holds, and for each figure the study and the one command that make it again."""
     studies = ", ".join(f"`{name}`" for name in pieces.studies)
-    rows = "".join(f"| `{each.name}.pdf` | {each.title or each.alt.split(',')[0]} | {studies} |\n" for each in chosen)
-    return f"""# {pieces.name}, for a paper
-
-`main.tex` holds all of it: `pdflatex main && bibtex main && pdflatex main && pdflatex main`. A paper of its own takes
-`\\input{{figure-NAME}}`, `\\input{{table-NAME}}` and `\\bibliography{{references}}`, with
-`\\usepackage{{{PACKAGES}}}`. `NAME.pdf` is {COLUMN} inches wide, one column of two,
-`NAME-wide.pdf` {PAGE}, the page; letters are embedded. `fedpriv report --latex` writes all of this anew: what is
-changed by hand belongs elsewhere.
-
-{pieces.promise}
-
-Every figure and table is made again, in this folder, by
-
-```sh
-{pieces.command}
-```
-
-| figure | shows | made by |
-|---|---|---|
-{rows}"""
+    rows = [[f"`{each.name}.pdf`", each.title or each.alt.split(",")[0], studies] for each in chosen]
+    return README.format(
+        name=pieces.name, packages=PACKAGES, column=COLUMN, page=PAGE, promise=pieces.promise, command=pieces.command,
+        figures=markdown_table(["figure", "shows", "made by"], rows),
+    )  # fmt: skip

@@ -58,11 +58,11 @@ def _plain(words: str) -> str:
     """Words in which no power of ten stands, letter by letter as LaTeX; two hyphens stay two."""
     words = normalize("NFC", words)
     pairs = zip(words, f"{words[1:]} ", strict=False)
-    return "".join("-{}" if one == other == "-" else _letter(one) for one, other in pairs)
+    return "".join("-{}" if one == other == "-" else letter_in_latex(one) for one, other in pairs)
 
 
-def _letter(letter: str) -> str:
-    """One letter as LaTeX shows it: itself, escaped, accented or as mathematics; one without a name by its number."""
+def letter_in_latex(letter: str) -> str:
+    """One letter of a report as LaTeX shows it: itself, escaped, accented, mathematics; without a name its number."""
     if letter in LETTERS:
         return LETTERS[letter]
     if letter in MATHEMATICS:

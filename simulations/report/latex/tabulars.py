@@ -12,7 +12,18 @@ ROWS = 40  # of one part: what a page holds
 NARROW = 62  # letters of a row that one of two columns of a paper holds, set a little smaller
 LONGEST = 40  # letters of a line in a field: longer ones are broken
 NUMBER = re.compile(r"[–≤±\d.,%∞ e-]*")  # what stands at the right of its column
-FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+FLOAT = r"""\begin{{{float}}}
+\centering
+\caption{{{caption}}}
+\label{{tab:{label}}}
+\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{%
+\begin{{tabular}}{{{spec}}}
+\toprule
+{head}\midrule
+{rows}\bottomrule
+\end{{tabular}}}}
+\end{{{float}}}
+"""
 
 
 def latex_table(name: str, caption: str, table: Table) -> str:
@@ -21,30 +32,27 @@ def latex_table(name: str, caption: str, table: Table) -> str:
     As wide as its letters need: over both columns of a paper where one does not hold it, and never wider than that.
     """
     head, rows = table
-    parts = [rows[at : at + ROWS] for at in range(0, len(rows), ROWS)] or [rows]
     columns = list(zip(head, *rows, strict=True))
-    widths = [min(LONGEST, max(map(len, map(str, column)))) for column in columns]
-    spec = "".join(map(_column, columns))
-    float_ = "table" if sum(widths) + 2 * len(widths) <= NARROW else "table*"
-    made = []
-    for at, part in enumerate(parts, 1):
-        which = f" Part {at} of {len(parts)}." if len(parts) > 1 else ""
-        label = f"{name}-{at}" if len(parts) > 1 else name
-        body = "\n".join([r"\toprule", _row(head), r"\midrule", *map(_row, part), r"\bottomrule"])
-        made.append(
-            f"\\begin{{{float_}}}\n\\centering\n\\caption{{{caption}{which}}}\n\\label{{tab:{label}}}\n{FITTED}\n"
-            f"\\begin{{tabular}}{{{spec}}}\n{body}\n\\end{{tabular}}}}\n\\end{{{float_}}}\n"
+    wide = sum(min(LONGEST, max(map(len, map(str, column)))) + 2 for column in columns) > NARROW
+    parts = [rows[at : at + ROWS] for at in range(0, len(rows), ROWS)] or [rows]
+    several = len(parts) > 1
+    return "\n".join(
+        FLOAT.format(
+            float="table*" if wide else "table", spec="".join(map(column_spec, columns)), head=_row(head),
+            caption=f"{caption} Part {at} of {len(parts)}." if several else caption, rows="".join(map(_row, part)),
+            label=f"{name}-{at}" if several else name,
         )
-    return "\n".join(made)
+        for at, part in enumerate(parts, 1)
+    )  # fmt: skip
 
 
 def _row(values: Sequence[object]) -> str:
     """One row of a table in LaTeX."""
-    return " & ".join(latex_text(str(value)) for value in values) + r" \\"
+    return " & ".join(latex_text(str(value)) for value in values) + " \\\\\n"
 
 
-def _column(column: Sequence[object]) -> str:
-    """How a column of a table is set: numbers at the right, words at the left, long ones broken into lines."""
+def column_spec(column: Sequence[object]) -> str:
+    """How LaTeX sets a column of a report's table: numbers right, words left, long ones broken into lines."""
     values = [str(value) for value in column[1:]]
     if any(len(value) > LONGEST for value in values):
         return rf">{{\raggedright\arraybackslash}}p{{{LONGEST // 2}em}}"

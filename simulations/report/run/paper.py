@@ -12,39 +12,32 @@ from simulations.figures.tables import Table
 from simulations.report.latex.folder import Pieces, again
 from simulations.report.latex.references import kinds_used
 from simulations.report.run import audited, comparison, facts, figures
-from simulations.report.run.labels import run_labels
+from simulations.report.run.labels import run_labels, side_by_side
 from simulations.report.run.runs import Run
 
 
 def run_pieces(runs: Sequence[Run]) -> Pieces:
     """What `fedpriv report --latex` writes of runs: all of a single one, of several what compares them."""
-    run, names = runs[0], run_labels(runs)
-    if len(runs) > 1:
-        letters = LETTERS[: len(runs)]
-        head = ["run", *(name for name, _ in facts.comparison_row(run))]
-        rows = [[f"{letter}  {name}", *(text for _, text in facts.comparison_row(own))]
-                for letter, name, own in zip(letters, names, runs, strict=True)]  # fmt: skip
-        tables: list[tuple[str, str, Table]] = [("runs", "Runs side by side.", (head, rows))]
-        promise = " ".join(f"{letter}: {run_promise(own)}" for letter, own in zip(letters, runs, strict=True))
-        studies = {f"study-{letter}.toml": own.study for letter, own in zip(letters, runs, strict=True)}
-    else:
-        tables = [("study", "What was run.", _two_columns(facts.study_facts(run))),
-                  ("outcome", "What came of it.", _two_columns(facts.outcome_facts(run)))]  # fmt: skip
-        promise, studies = run_promise(run), {"study.toml": run.study}
-
+    run, several = runs[0], len(runs) > 1
+    told = [f"{letter}: {run_promise(own)}" for letter, own in zip(LETTERS, runs, strict=False)]
+    names = [f"study-{letter}.toml" for letter in LETTERS[: len(runs)]] if several else ["study.toml"]
     return Pieces(
-        name=str(run.header["name"]), promise=promise, tables=tables, studies=studies,
-        said=[] if len(runs) > 1 else facts.promise_sentences(run),
-        drawn=lambda: _pictures(runs, names),
+        name=str(run.header["name"]), promise=" ".join(told) if several else run_promise(run),
+        said=[] if several else facts.promise_sentences(run), drawn=lambda: run_drawings(runs),
+        tables=[("runs", "Runs side by side.", side_by_side(runs))] if several else [
+            ("study", "What was run.", _two_columns(facts.study_facts(run))),
+            ("outcome", "What came of it.", _two_columns(facts.outcome_facts(run))),
+        ],
         used=list(dict.fromkeys(kind for own in runs for kind in kinds_used(own.study, own.private))),
-        command=again("run", list(studies), " --driver direct"),
+        studies={name: own.study for name, own in zip(names, runs, strict=True)},
+        command=again("run", names, " --driver direct"),
     )  # fmt: skip
 
 
-def _pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
+def run_drawings(runs: Sequence[Run]) -> list[Picture]:
     """The figures of a run for a paper; of several, those that compare them."""
     if len(runs) > 1:
-        return comparison.comparison_pictures(runs, names)
+        return comparison.comparison_pictures(runs, run_labels(runs))
     return [*figures.run_pictures(runs[0]), *audited.audit_pictures(runs[0])]
 
 

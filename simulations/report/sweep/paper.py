@@ -26,11 +26,11 @@ def sweep_pieces(grid: Grid) -> Pieces:
     place = sweep.directory / "cells"
     studies = [(study_text(place / cell.id), cell.ran.guarantee is not None) for cell in sweep.done if cell.ran]
     return Pieces(
-        name=sweep.name, said=[*answer(standings), *caveats(standings)], promise=_promise(grid),
+        name=sweep.name, said=[*answer(standings), *caveats(standings)], promise=sweep_promise(grid),
         drawn=lambda: report(grid)[1],
         tables=[
             ("standings", "What each defence keeps.", standings_table(standings)),
-            *_maps(grid),
+            *map_tables(grid),
             ("places", "Every place of the grid: the mean over its seeds.", summary_in_words(grid)),
             ("cells", "Every cell of the grid.", cells_in_words(grid)),
         ],
@@ -39,7 +39,7 @@ def sweep_pieces(grid: Grid) -> Pieces:
     )  # fmt: skip
 
 
-def _promise(grid: Grid) -> str:
+def sweep_promise(grid: Grid) -> str:
     """A sweep in a few words for captions: cells, seeds, what ± is, every ε rounded up, and the code that made it."""
     sweep = grid.sweep
     codes = Counter(code_words(sweep.directory / "cells" / cell.id) for cell in sweep.done)
@@ -48,21 +48,22 @@ def _promise(grid: Grid) -> str:
     return " ".join([f"{progress(sweep)}, {seeds}{within}.", *guarantees(sweep), f"Made by {', '.join(codes)}."])
 
 
-def _maps(grid: Grid) -> list[tuple[str, str, Table]]:
+def map_tables(grid: Grid) -> list[tuple[str, str, Table]]:
     """The heat-maps of a sweep as tables of a paper: what the worst attack leaves of accuracy, ±, and which it is."""
     found = list[tuple[str, str, Table]]()
     for at, heat in enumerate(maps(grid, grid.fields), 1):
         heads = [", ".join(filter(None, [grid.words("privacy", one), grid.words("attackers", other)]))
                  for one, other in heat.columns]  # fmt: skip
-        rows = [[name, *(_left(grid, row.get(column)) for column in heat.columns)] for name, row in heat.rows]
+        rows = [[name, *(field_words(grid, row.get(column)) for column in heat.columns)] for name, row in heat.rows]
         words = f"What the worst attack leaves of accuracy{': ' * bool(heat.words)}{heat.words}."
         found.append((f"worst-{at}", words, (["defence", *heads], rows)))
     return found
 
 
-def _left(grid: Grid, field: Field | None) -> str:
+def field_words(grid: Grid, field: Field | None) -> str:
     """A field of a sweep's heat-map in a paper's table: accuracy, its ±, and the attack where there are several."""
     if field is None or field.worst is None:
         return "–"
-    attack = f" ({grid.attack(field.worst)})" * (len(field.spots) > 1)
+    worst = grid.attack(field.worst)
+    attack = f" ({worst})" * (len(field.spots) > 1 and worst != "no attackers")
     return "≤ " * field.partial + interval_words(field.worst.accuracy) + attack
