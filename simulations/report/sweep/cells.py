@@ -107,13 +107,17 @@ class Sweep:
         """The done cell of the highest accuracy, by itself and not by a mean over seeds; None where none is done."""
         return max((cell for cell in self.done if cell.ran), key=lambda cell: cell.accuracy or 0.0, default=None)
 
-    def frame(self) -> Any:
-        """Every cell of the sweep with its place, seed, state and numbers, as cells.csv has them: a pandas DataFrame.
+    def frame(self, table: Literal["cells", "summary", "curves"] = "cells") -> Any:
+        """A table of the sweep as a pandas DataFrame, or as a dict of columns where there is no pandas.
 
-        A dict of columns where there is no pandas.
+        "cells" has every cell with its place, seed, state and numbers, as cells.csv; "summary" every place with its
+        mean, half of the 95% interval over its seeds, and how many those are; "curves" the same by round.
         """
         grid = loaded_object("simulations.report.sweep.grid:Grid")(self)  # which is about what stands here
-        head, rows = loaded_object("simulations.report.sweep._tables:cells")(grid)
+        tables = loaded_object("simulations.report.sweep._tables:sweep_tables")(grid)
+        if table not in tables:
+            raise FedprivError(f"table must be one of {', '.join(tables)}, got {table!r}")
+        head, rows = tables[table]
         return data_frame([dict(zip(head, row, strict=True)) for row in rows])
 
     @cached_property
