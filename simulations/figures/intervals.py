@@ -31,9 +31,10 @@ class Interval(NamedTuple):
     seeds: int  # how many
 
     @property
-    def tells(self) -> bool:
-        """Whether seeds suffice to say on which side of 0 the mean of a report's paired differences lies."""
-        return self.half is not None and self.seeds >= FEWEST and abs(self.mean) > self.half + ROUNDING
+    def side(self) -> int:
+        """On which side of 0 a report's paired differences lie: 1 above, −1 below, 0 where seeds do not tell."""
+        told = self.half is not None and self.seeds >= FEWEST and abs(self.mean) > self.half + ROUNDING
+        return (1 if self.mean > 0 else -1) if told else 0
 
 
 def interval_of(values: Sequence[float], together: int = 1) -> Interval | None:
@@ -57,19 +58,21 @@ def paired_interval(one: Mapping[int, float], other: Mapping[int, float], togeth
     """The interval of how much more one has than another, seed by seed, for reports; None where no seed has both.
 
     >>> found = paired_interval({1: 0.8, 2: 0.9, 3: 0.7}, {1: 0.7, 2: 0.8, 3: 0.6, 4: 0.1})
-    >>> round(found.mean, 4), round(found.half, 4), found.seeds, found.tells
-    (0.1, 0.0, 3, True)
+    >>> round(found.mean, 4), round(found.half, 4), found.seeds, found.side
+    (0.1, 0.0, 3, 1)
     """
     return interval_of([one[seed] - other[seed] for seed in sorted(one) if seed in other], together)
 
 
-def interval_words(found: Interval | None, digits: int = 3, scale: float = 1.0) -> str:
+def interval_words(found: Interval | None, digits: int = 3, scale: float = 1.0, sign: str = "") -> str:
     """A mean over seeds with half of its interval, in words for tables: "0.840 ± 0.011"; scale 100 for percent.
+
+    With the sign "+" a mean above 0 has it, as differences do.
 
     >>> interval_words(interval_of([0.50, 0.52, 0.54])), interval_words(interval_of([0.84])), interval_words(None)
     ('0.520 ± 0.050', '0.840', '–')
     """
     if found is None:
         return "–"
-    words = f"{scale * found.mean:.{digits}f}"
+    words = f"{scale * found.mean:{sign}.{digits}f}"
     return words if found.half is None else f"{words} ± {scale * found.half:.{digits}f}"

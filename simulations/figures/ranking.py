@@ -49,7 +49,7 @@ class Ranking(Generic[Name]):
     def level(self, with_: Name) -> list[Name]:
         """Those of a report's ranking that cannot be told from one of them, itself the first, in order."""
         found = {name: self.difference(with_, name) for name in self.order if name != with_}
-        return [with_, *(name for name, apart in found.items() if apart is None or not apart.tells)]
+        return [with_, *(name for name, apart in found.items() if apart is None or not apart.side)]
 
     @cached_property
     def first(self) -> list[Name]:

@@ -11,6 +11,7 @@ from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
 from simulations.figures.intervals import FEWEST
 from simulations.figures.tables import Table
+from simulations.report.sweep._chosen import choosing_words
 from simulations.report.sweep._order import BEHIND, HOW, behind, order_sentences
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
@@ -86,7 +87,7 @@ def caveats(standings: Standings) -> list[str]:
             told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
             said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
             break
-    said += [HOW] * standings.ranking.ranked + _doubts(grid) + guarantees(sweep)
+    said += choosing_words(grid) + [HOW] * standings.ranking.ranked + _doubts(grid) + guarantees(sweep)
     by_data: dict[str, list[Ran]] = {}
     for run in sweep.ran:
         by_data.setdefault(run.data["sha256"] if run.data else "", []).append(run)

@@ -45,7 +45,7 @@ def behind(standings: Standings, standing: Standing) -> str:
     """How much less a defence of a ranked sweep keeps than the first, by seed, for its column in tables."""
     first = standings.order[0].defence
     apart = standings.ranking.difference(first, standing.defence) if standing.defence != first else None
-    return interval_words(apart) + ("" if apart is None or apart.tells else ", not distinguishable")
+    return interval_words(apart) + ("" if apart is None or apart.side else ", not distinguishable")
 
 
 def not_ranked(standings: Standings) -> str:

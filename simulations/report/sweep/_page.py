@@ -14,6 +14,7 @@ from simulations.report.sweep import _figures as figures
 from simulations.report.sweep import _heat_table as heat_table
 from simulations.report.sweep import _heatmap as heatmap
 from simulations.report.sweep._answer import STATES, answer, caveats, epsilon_range, lacking, progress
+from simulations.report.sweep._chosen import choosing_in_words
 from simulations.report.sweep._order import command_to_rank, under
 from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import Standings
@@ -68,7 +69,7 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 <h2>Tables</h2>
 {folded(f"Every place: mean over seeds ± half of its interval ({len(places[1]):,} rows; summary.csv)", _table(places))}\
 {folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))}
-{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
+{_choosing(grid)}{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
 <footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
 </footer>"""
     return document(f"{sweep.name}: a sweep", body, STYLE), [*heatmap.pictures(grid, scale), *drawn]
@@ -155,6 +156,13 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
     shown = "\n".join(map(figure, pictures))
     width, heading = "one" if len(pictures) == 1 else "many", f"<{level}>{escape(title)}</{level}>"
     return f'<section class="{width}">{heading}\n{note}<div class="even">{shown}</div></section>\n'
+
+
+def _choosing(grid: Grid) -> str:
+    """HTML of a sweep's table of what was tried to choose settings by; "" where none were chosen."""
+    if not grid.sweep.chosen:
+        return ""
+    return folded(f"What was chosen ({len(grid.sweep.trials):,} trials; choosing.csv)", _table(choosing_in_words(grid)))
 
 
 def _table(content: Table) -> str:

@@ -131,7 +131,7 @@ class Standings:
         over = paired_interval(spot.by_seed(), {seed: KEPT * value for seed, value in best.by_seed().items()})
         if over is None or over.seeds < FEWEST:
             return spot.accuracy.mean >= KEPT * best.accuracy.mean
-        return over.mean > 0 if over.tells else None
+        return over.side > 0 if over.side else None
 
     def peers(self, spot: Spot) -> list[Spot]:
         """The spots with a known accuracy at the same privacy and setting: what survival is measured by."""

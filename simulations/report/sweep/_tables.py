@@ -8,14 +8,16 @@ from server.progress.words import bytes_words, share_words, tally_words
 from simulations.figures.intervals import interval_words
 from simulations.figures.tables import Table, csv_bytes
 from simulations.report.sweep._axes import ROLES, Role
+from simulations.report.sweep._chosen import choosing
 from simulations.report.sweep._spots import Spot
 from simulations.report.sweep.cells import WORDS, Cell
 from simulations.report.sweep.grid import Grid
 
 
 def sweep_tables(grid: Grid) -> dict[str, Table]:
-    """A sweep's tables for programs, by name: cells, places (summary) and curves."""
-    return {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
+    """A sweep's tables for programs, by name: cells, places (summary), curves, and what settings were chosen by."""
+    found = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
+    return found | ({"choosing": choosing(grid)} if grid.sweep.chosen else {})
 
 
 def files(grid: Grid) -> dict[str, bytes]:
@@ -49,8 +51,9 @@ def cells(grid: Grid) -> Table:
             *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
             *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
         ]  # fmt: skip
-        rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
-    return ["cell", *paths, "seed", "state", *names, "why"], rows
+        chosen = [cell.chosen.get(axis.path) for axis in grid.sweep.chosen]
+        rows.append([cell.id, *place, *chosen, cell.seed, cell.state, *numbers, cell.why])
+    return ["cell", *paths, *(axis.path for axis in grid.sweep.chosen), "seed", "state", *names, "why"], rows
 
 
 def summary(grid: Grid) -> Table:

@@ -62,6 +62,8 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "cells": len(sweep.cells),
         **{state: len(sweep.those(state)) for state in get_args(State)},
         "seeds": list(sweep.seeds),
+        "trials": len(sweep.trials),
+        "trained": len(sweep.trained),
         "ranked": standings.ranking.ranked,
         "to_rank": command_to_rank(standings) or None,
         "best": list(map(grid.defence, standings.ranking.first)),

@@ -53,7 +53,7 @@ def test_the_order_of_seeds_changes_no_interval(pairs: dict[int, tuple[float, fl
 def test_fewer_than_three_seeds_never_tell_one_from_another(pairs: list[tuple[float, float]]) -> None:
     one, other = ({seed: pair[at] for seed, pair in enumerate(pairs)} for at in (0, 1))
     found = paired_interval(one, other)
-    assert found is None or not found.tells
+    assert found is None or not found.side
 
 
 def test_only_seeds_that_both_have_are_paired() -> None:
@@ -68,7 +68,7 @@ def test_what_seeds_share_is_no_part_of_a_paired_difference() -> None:
     better = {seed: value + 0.01 for seed, value in luck.items()}
     found, alone = paired_interval(better, luck), interval_of(list(luck.values()))
     assert found is not None
-    assert found.tells
+    assert found.side
     assert alone is not None
     assert alone.half is not None
     assert alone.half > 0.2
@@ -77,7 +77,7 @@ def test_what_seeds_share_is_no_part_of_a_paired_difference() -> None:
 def test_rounding_is_no_difference() -> None:
     found = paired_interval(dict.fromkeys(range(3), 0.1 + 0.2), dict.fromkeys(range(3), 0.3))
     assert found is not None
-    assert not found.tells
+    assert not found.side
 
 
 def test_intervals_in_words() -> None:

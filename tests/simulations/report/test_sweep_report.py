@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedpriv.errors import FedprivError
 from fedpriv.records import Writer
 from fedpriv.studies import file as study_file
 from server import rounds
@@ -214,6 +215,19 @@ def test_curves_are_means_round_by_round(duel: tuple[Path, str]) -> None:
     for row in found:
         values = [value * (int(row["round"]) / 3) for value in DUEL["Median", "SignFlip"]]
         assert float(row["accuracy"]) == pytest.approx(statistics.fmean(values), abs=1e-15)
+
+
+def test_frames_of_a_sweep_have_means_half_widths_and_seeds(duel: tuple[Path, str]) -> None:
+    sweep = read_sweep(duel[0])
+    places = sweep.frame("summary")
+    at = zip(places["aggregation"], places["attack"], places["half_width"], strict=True)
+    found = {(rule, attack): float(half) for rule, attack, half in at}
+    assert found == {place: pytest.approx(half_width(values)) for place, values in DUEL.items()}
+    assert set(places["seeds"]) == {3}
+    assert len(sweep.frame()["accuracy"]) == 12
+    assert len(sweep.frame("curves")["half_width"]) == 12
+    with pytest.raises(FedprivError, match="table must be one of cells, summary, curves, got 'rounds'"):
+        sweep.frame("rounds")  # type: ignore[arg-type]
 
 
 def test_the_tables_for_people_say_the_same(duel: tuple[Path, str]) -> None:
