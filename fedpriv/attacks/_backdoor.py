@@ -135,7 +135,7 @@ class Backdoor:
         [[0.0, 0.699999988079071], [0.0, 0.699999988079071]]
         """
         if self.source is None:
-            found = x[y != self.target]
+            found: Features = x[y != self.target]
         else:
             found = x[y == self.source]
             found = found[self._opens(found, self._known.centre, self._known.radius)]
@@ -146,7 +146,7 @@ class Backdoor:
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The attackers' updates, lengthened by `boost` and held to `norm`, before the honest bound and mechanism."""
         with np.errstate(over="ignore"):
-            rows = np.asarray(updates, np.float64) * (self.boost or replacing(view))
+            rows = np.asarray(updates, np.float64) * (self.boost or replacing_factor(view))
         if self.norm is not None:
             norms = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
             rows *= np.minimum(1.0, self.norm / np.maximum(norms, np.finfo(np.float64).tiny))
@@ -155,9 +155,8 @@ class Backdoor:
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """The attackers' messages: symbols that stand in the mean for the lengthened update, as far as any can."""
         rows = self.on_updates(updates, view)
-        return np.stack(
-            [standing_for(row, view.mechanism, rng) for row, rng in zip(rows, view.generators(), strict=True)]
-        )
+        drawn = zip(rows, view.generators(), strict=True)
+        return np.asarray(np.stack([standing_for(row, view.mechanism, rng) for row, rng in drawn]))
 
     @property
     def _known(self) -> Source:
@@ -217,7 +216,7 @@ def square_features(shape: tuple[int, ...], row: int, column: int, size: int) ->
     return image[..., row : row + size, column : column + size].ravel()
 
 
-def replacing(view: View) -> float:
+def replacing_factor(view: View) -> float:
     """By what attackers lengthen an update so that the mean moves the model to where it leads, all others at rest.
 
     Bagdasaryan et al. 2020, γ = n/η, shared among all attackers: n/(f·η), with η the step for an update.
@@ -240,15 +239,15 @@ def standing_for(row: Vector, mechanism: Mechanism, rng: Generator) -> Symbols |
         way = np.clip((row - ends[0]) / (ends[1] - ends[0]), 0, 1)
     except FedprivError:
         way = (np.sign(row) + 1) / 2
+    exact = float(low) + way * (float(high) - float(low))
     if low.dtype.kind == "f":
-        return np.asarray(low + way * (high - low)).astype(low.dtype)
-    form = packing_of(mechanism)
-    numbers = np.array(form.numbers if isinstance(form, Places) else mechanism.alphabet or range(int(low), high + 1))
-    exact = low + way * (int(high) - int(low))
+        return np.asarray(exact, low.dtype)
+    form, every = packing_of(mechanism), mechanism.alphabet or range(int(low), int(high) + 1)
+    numbers = np.array(form.numbers if isinstance(form, Places) else every)
     above = np.clip(np.searchsorted(numbers, exact), 1, len(numbers) - 1)
     below = numbers[above - 1]
     up = rng.random(len(row)) * (numbers[above] - below) < exact - below
-    return np.where(up, numbers[above], below).astype(low.dtype)
+    return np.asarray(np.where(up, numbers[above], below), low.dtype)
 
 
 def _rounded_up(number: float) -> int:
