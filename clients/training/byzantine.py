@@ -142,9 +142,9 @@ class Byzantine:
         )
 
     def _step(self, round: int) -> float:
-        """How far the server moves the model for an update in a round, which is (start − end)/learning rate."""
-        study = self._study
-        return study.server.step_in(round, study.run.rounds) / study.training.learning_rate
+        """How far the server goes for an update in a round, counted in what its client went; 1 of a single gradient."""
+        own, server = self._study.training, self._study.server
+        return 1.0 if own.local_steps == 1 else server.step_in(round, self._study.run.rounds) / own.learning_rate
 
     def _generator(self, round: int, client: int) -> Generator:
         """One attacker's own random stream in a round, from the study's seed."""

@@ -219,7 +219,8 @@ def square_features(shape: tuple[int, ...], row: int, column: int, size: int) ->
 def replacing_factor(view: View) -> float:
     """By what attackers lengthen an update so that the mean moves the model to where it leads, all others at rest.
 
-    Bagdasaryan et al. 2020, γ = n/η, shared among all attackers: n/(f·η), with η the step for an update.
+    Bagdasaryan et al. 2020, γ = n/η, shared among all f attackers: n/(f·η), η the server's step, counted in what an
+    attacker's own steps went. Of a single gradient, which leads nowhere by itself, η = 1: the mean is then theirs.
     """
     return view.asked / (max(view.byzantine, 1) * view.step)
 
