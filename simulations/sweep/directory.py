@@ -17,7 +17,7 @@ from fedpriv.studies import identity
 from server.directory import kept_alone
 from server.directory.outcome import ERROR
 from server.progress.words import NOT_TRIED
-from simulations.sweep.grid import Cell, Grid
+from simulations.sweep.grid import SEED, Cell, Grid
 
 STUDY = "study.toml"  # the study with its grid
 INDEX = "sweep.json"  # which cells there are, and where each stands
@@ -26,16 +26,20 @@ FORMAT = 1  # of the index
 
 
 def check_sweep_directory(out: Path, grid: Grid) -> None:
-    """Refuse a directory for a sweep that holds anything else, another study, or ids of another format."""
+    """Refuse a directory for a sweep that holds anything else, another study, or ids of another format.
+
+    The same sweep with fewer seeds is no other one: the cells that are there stay.
+    """
     if not (out / STUDY).is_file():
         if out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
             raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
         return
     try:
-        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
+        index = json.loads((out / INDEX).read_text(encoding="utf-8"))
+        found, seeds = index.get("study_format", 0), set(index.get("seeds", ()))
     except FileNotFoundError:  # where a kill left no index, there are no cells
-        found = identity.FORMAT
-    except (OSError, ValueError, AttributeError) as error:
+        found, seeds = identity.FORMAT, set()
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
     if found != identity.FORMAT:
         raise FedprivError(
@@ -48,9 +52,10 @@ def check_sweep_directory(out: Path, grid: Grid) -> None:
         old, new = ({}, {}) if was == now else (flat_table(tomllib.loads(was)), flat_table(tomllib.loads(now)))
     except (OSError, ValueError) as error:
         raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
-    if paths := [path for path in {**old, **new} if old.get(path) != new.get(path)]:
-        differing = [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
-        shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
+    more = {f"sweep.{SEED}"} if seeds <= set(grid.seeds) else set[str]()  # seeds may be added
+    if paths := [path for path in {**old, **new} if old.get(path) != new.get(path) and path not in more]:
+        told = [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
+        shown = "; ".join(told[:4]) + ("; …" if len(told) > 4 else "")
         raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
 
 

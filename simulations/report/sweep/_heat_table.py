@@ -51,8 +51,8 @@ def html(grid: Grid, heat: HeatMap, scale: Scale) -> str:
             if field is None or field.mean is None:
                 body += f'<td class="empty" data-name="{label}">–</td>'
                 continue
-            number, attack, lacking = said(grid, field)
-            words = f"<b>{number}</b>" + f"<span>{escape(attack)}</span>" * bool(attack)
+            number, within, attack, lacking = said(grid, field)
+            words = f"<b>{number}</b>" + "".join(f"<span>{escape(each)}</span>" for each in (within, attack) if each)
             words += f"<i>{escape(lacking)}</i>" if lacking else ""
             style, whole = "background:{};color:{}".format(*scale.colours(field.mean)), "part" if lacking else "whole"
             body += f'<td class="{whole}" data-name="{label}" style="{style}">{words}</td>'

@@ -91,12 +91,14 @@ def _divided(columns: list[Column]) -> Iterator[list[Column]]:
         yield part
 
 
-def said(grid: Grid, field: Field) -> tuple[str, str, str]:
-    """What stands in a heat-map's field: accuracy, the worst attack where there are several, what is missing."""
+def said(grid: Grid, field: Field) -> tuple[str, str, str, str]:
+    """What stands in a heat-map's field: accuracy, its ±, the worst attack where there are several, what is missing."""
     several = len(field.spots) > 1 and field.worst is not None
     bound = "≤ " * field.partial
     attack = grid.attack(field.worst) if several and field.worst else ""
-    return f"{bound}{field.mean:.2f}", "" if attack == "no attackers" else attack, field.lacking
+    found = field.worst.accuracy if field.worst else None
+    within = "" if found is None or found.half is None else f"± {found.half:.2f}"
+    return f"{bound}{field.mean:.2f}", within, "" if attack == "no attackers" else attack, field.lacking
 
 
 @house_style()
@@ -129,8 +131,8 @@ def _drawn(grid: Grid, heat: HeatMap, scale: Scale, title: str) -> Drawn:
                 continue
             back, ink = scale.colours(field.mean)
             axes.add_patch(Rectangle((place - 0.48, at - 0.46), 0.96, 0.92, color=back, lw=0))
-            number, attack, lacking = said(grid, field)
-            small = "\n".join(filter(None, [_short(attack, 17, 2), lacking]))
+            number, within, attack, lacking = said(grid, field)
+            small = "\n".join(filter(None, [within, _short(attack, 17, 2), lacking]))
             axes.text(place, at - 0.15 * bool(small), number, ha="center", va="center", color=ink, fontsize=10)
             axes.text(place, at + 0.21, small, ha="center", va="center", color=ink, fontsize=6, linespacing=1.05)
     heads = [[grid.words("privacy", privacy), grid.words("attackers", number)] for privacy, number in heat.columns]

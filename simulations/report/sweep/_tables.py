@@ -5,8 +5,8 @@ from __future__ import annotations
 from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.accounting.course import LEVELS
 from server.progress.words import bytes_words, share_words, tally_words
+from simulations.figures.intervals import interval_words
 from simulations.figures.tables import Table, csv_bytes
-from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
 from simulations.report.sweep.cells import WORDS
@@ -49,14 +49,14 @@ def cells(grid: Grid) -> Table:
 
 
 def summary(grid: Grid) -> Table:
-    """The table summary.csv of a sweep: every place, its mean over seeds, scatter, and whether its attack is worst."""
+    """The table summary.csv of a sweep: every place, its mean over seeds, interval, and whether its attack is worst."""
     paths = _paths(grid)
-    names = ["seeds", "of", "accuracy", "deviation", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
+    names = ["seeds", "of", "accuracy", "half_width", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
              "worst_attack"]  # fmt: skip
     rows = []
     for spot in grid.spots:
         found = spot.accuracy
-        numbers = [found.mean, found.deviation, found.low, found.high] if found else [None] * 4
+        numbers = [found.mean, found.half, found.low, found.high] if found else [None] * 4
         place = [spot.cells[0].place[path] for path in paths]
         counts = [len(spot.counted), len(spot.cells)]
         rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
@@ -78,7 +78,7 @@ def curves(grid: Grid) -> Table:
         for spot in grid.spots
         for number, found in spot.curve
     ]
-    return [*paths, "round", "accuracy", "deviation", "low", "high", "seeds"], rows
+    return [*paths, "round", "accuracy", "half_width", "low", "high", "seeds"], rows
 
 
 def _roles(grid: Grid) -> list[Role]:
@@ -124,7 +124,7 @@ def summary_in_words(grid: Grid) -> Table:
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
         costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
-        rows.append([*_place(grid, spot), plus_minus(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
+        rows.append([*_place(grid, spot), interval_words(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
     return head, rows
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from simulations.figures.files import put_files
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress
+from simulations.report.sweep._order import BEHIND, behind, command_to_rank
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
@@ -36,15 +37,19 @@ def sweep_text(grid: Grid) -> str:
     lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
     lines += [fill(each, 118, initial_indent="  ", subsequent_indent="    ") for each in _said(standings)]
     if len(standings.order) > 1:
-        columns = 4 if standings.attacked else 3
-        head = ["defence", "on average", "at the least", "survives"]
-        rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
-                for each in standings.order[:BEST]]  # fmt: skip
-        lines += ["", aligned_table(head[:columns], [row[:columns] for row in rows])]
+        columns = [0, 1, 2] + [3] * standings.ranking.ranked + [4] * standings.attacked
+        head = ["defence", "on average", "at the least", BEHIND, "survives"]
+        rows = [
+            [grid.defence(each.defence), each.words, each.least.words if each.least else "–",
+             behind(standings, each), each.overall.words] for each in standings.order[:BEST]
+        ]  # fmt: skip
+        lines += ["", aligned_table([head[at] for at in columns], [[row[at] for at in columns] for row in rows])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
             lines += ["", f"{WORDS.get(state, state)}:"]
             lines += [f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]]
+    if command := command_to_rank(standings):
+        lines += ["", f"to rank them: {command}"]
     return "\n".join(lines)
 
 
@@ -62,8 +67,12 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "cells": len(sweep.cells),
         **{state: len(sweep.those(state)) for state in get_args(State)},
         "seeds": list(sweep.seeds),
+        "ranked": standings.ranking.ranked,
+        "to_rank": command_to_rank(standings) or None,
+        "best": list(map(grid.defence, standings.ranking.first)),
         "defences": [
             {"defence": grid.defence(each.defence), "mean": each.mean,
+             "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
              "least": each.least.mean if each.least else None, "survives": each.overall.words}
             for each in standings.order
         ],
