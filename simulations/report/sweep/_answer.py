@@ -10,6 +10,7 @@ from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
 from simulations.figures.intervals import FEWEST
+from simulations.report.sweep._backdoors import backdoor_sentences
 from simulations.report.sweep._order import HOW, order_sentences
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
@@ -49,6 +50,7 @@ def answer(standings: Standings) -> list[str]:
     said = order_sentences(standings)
     if standings.attacked:
         said.append(_survivors(standings))
+    said += backdoor_sentences(grid)
     cells = [cell for spot in grid.spots for cell in spot.counted]
     extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (min, max)]
     low, high = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)

@@ -35,7 +35,8 @@ def cells(grid: Grid) -> Table:
     paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
              "clients", "byzantine", "mu_lower", "mu_upper", "mu_up_to",
-             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper"))]  # fmt: skip
+             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper")),
+             *["backdoor"] * grid.backdoors]  # fmt: skip
     for cell in grid.sweep.cells:
         ran, place = cell.ran, [cell.place[path] for path in paths]
         numbers = [None] * len(names) if ran is None else [
@@ -43,6 +44,7 @@ def cells(grid: Grid) -> Table:
             *(None if own is None else sum(own.values()) for own in ran.lost), ran.rounds, ran.clients, ran.byzantine,
             *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
             *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
+            *[ran.backdoor] * grid.backdoors,
         ]  # fmt: skip
         rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
     return ["cell", *paths, "seed", "state", *names, "why"], rows
@@ -52,7 +54,7 @@ def summary(grid: Grid) -> Table:
     """The table summary.csv of a sweep: every place, its mean over seeds, interval, and whether its attack is worst."""
     paths = _paths(grid)
     names = ["seeds", "of", "accuracy", "half_width", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
-             "worst_attack"]  # fmt: skip
+             "worst_attack", *["backdoor", "backdoor_half_width"] * grid.backdoors]  # fmt: skip
     rows = []
     for spot in grid.spots:
         found = spot.accuracy
@@ -60,7 +62,8 @@ def summary(grid: Grid) -> Table:
         place = [spot.cells[0].place[path] for path in paths]
         counts = [len(spot.counted), len(spot.cells)]
         rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
-        rows.append([*place, *counts, *numbers, *rest])
+        opened = [spot.backdoor.mean, spot.backdoor.half] if spot.backdoor else [None, None] * grid.backdoors
+        rows.append([*place, *counts, *numbers, *rest, *opened])
     return [*paths, *names], rows
 
 
@@ -93,13 +96,24 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 
 def cells_in_words(grid: Grid) -> Table:
     """The table of every cell of a sweep for reading, on its page and as cells.md."""
-    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
+    head = [
+        *_roles(grid),
+        "seed",
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "ε",
+        "a client, a round",
+        "rejected",
+        "failed",
+        "how it ended",
+    ]
     rows = []
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
-        ran, numbers = cell.ran, ["–"] * 5
+        ran, numbers = cell.ran, ["–"] * (5 + grid.backdoors)
         if ran is not None:
             lost = ["–" if own is None else tally_words(own) for own in ran.lost]
-            numbers = [share_words(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
+            learnt = [share_words(ran.accuracy), *[share_words(ran.backdoor)] * grid.backdoors]
+            numbers = [*(learnt if cell.state == "done" else ["–"] * len(learnt)), bounds(ran.lower, ran.upper),
                        bytes_words(ran.client_bytes), *lost]  # fmt: skip
         ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
         rows.append([*place, str(cell.seed), *numbers, ended])
@@ -119,12 +133,29 @@ def bounds(lower: float | None, upper: float | None) -> str:
 
 def summary_in_words(grid: Grid) -> Table:
     """The table of every place of a sweep for reading, on its page and as summary.md."""
-    head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
+    head = [
+        *_roles(grid),
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "seeds",
+        "ε at most",
+        "a client, a round",
+        "worst attack here",
+    ]
     rows = []
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
         costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
-        rows.append([*_place(grid, spot), interval_words(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
+        rows.append(
+            [
+                *_place(grid, spot),
+                interval_words(spot.accuracy),
+                *[interval_words(spot.backdoor)] * grid.backdoors,
+                counted,
+                *costs,
+                _is_worst(grid, spot),
+            ]
+        )
     return head, rows
 
 
