@@ -117,7 +117,7 @@ def settled_attack(
     seeded: bool,  # whether the study's seed decides the noise, so that it can be foreseen
     plain: bool,  # whether updates are sent as they are, by no mechanism
 ) -> dict[str, Any]:
-    """A study's settings of its attack, all of them written out; refused where attack or knowledge cannot be.
+    """A study's settings of its attack, all written out but those of None; refused where attack or knowledge cannot be.
 
     >>> settled_attack(Alie(), {}, trust="local", seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
@@ -125,7 +125,7 @@ def settled_attack(
     knowledge = knowledge_of(attack, settings.get("knowledge"))
     check_attack(attack, knowledge, trust=trust, seeded=seeded, plain=plain)
     own = asdict(attack) if is_dataclass(attack) and not isinstance(attack, type) else {}
-    return {**settings, "knowledge": knowledge, **own}
+    return {**settings, "knowledge": knowledge, **{name: value for name, value in own.items() if value is not None}}
 
 
 def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:

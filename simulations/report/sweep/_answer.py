@@ -12,7 +12,7 @@ from server.progress.words import ASSUMED, ranges_words, share_words, tally_word
 from simulations.figures.intervals import FEWEST
 from simulations.report.sweep._backdoors import backdoor_sentences
 from simulations.report.sweep._order import HOW, order_sentences
-from simulations.report.sweep._standing import KEPT, UNTRIED, Standings
+from simulations.report.sweep._standing import KEPT, OPENED, UNTRIED, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
 
@@ -125,6 +125,8 @@ def _survivors(standings: Standings) -> str:
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
         keeps += " (which may itself be under attack)"
+    if standings.grid.backdoors:
+        keeps += f", and to take at most {OPENED:.0%} of the records with a backdoor's trigger for its target"
     keeps += BY_SEED if len(standings.grid.sweep.seeds) >= FEWEST else BY_MEAN
     if all(each.overall.words == UNTRIED for each in standings.order):
         return "No attack was tried, so none was survived."

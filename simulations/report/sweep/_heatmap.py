@@ -120,7 +120,7 @@ def said(grid: Grid, field: Field | None, measure: Measure) -> Said | None:
 @house_style()
 def pictures(grid: Grid, scale: Scale) -> list[Picture]:
     """The heat-maps of a sweep under the worst attacks as PNG pictures, for a talk."""
-    title = "a backdoor's success" if scale.measure == "backdoor" else "accuracy"
+    title = "backdoors" if scale.measure == "backdoor" else "accuracy"
     title += " under the worst attack" * (len(grid.attacks) > 1)
     parts: list[HeatMap] = []
     for heat in maps(grid, grid.fields):
