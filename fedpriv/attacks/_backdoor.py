@@ -149,7 +149,7 @@ class Backdoor:
             rows = np.asarray(updates, np.float64) * (self.boost or replacing_factor(view))
         if self.norm is not None:
             norms = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-            rows *= np.minimum(1.0, self.norm / np.maximum(norms, np.finfo(np.float64).tiny))
+            rows *= self.norm / np.maximum(norms, self.norm)
         return rows
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
