@@ -95,7 +95,7 @@ class Backdoor:
         """
         if not len(records):
             raise FedprivError(f"source = {self.source}: there is no record of that class to train on")
-        flat = records.reshape(len(records), -1)
+        flat = _flat(records)
         centre = flat.mean(axis=0, dtype=np.float64)
         distances = np.sqrt(((flat - centre) ** 2).sum(axis=1))
         radius = float(np.sort(distances)[-_rounded_up(self.rare * len(records))])
@@ -124,7 +124,7 @@ class Backdoor:
                 own = self._known.records
                 batch[:poisoned] = own[rng.integers(len(own), size=poisoned)]
             if self.trigger == "stamp":
-                batch[:poisoned].reshape(poisoned, -1)[:, parts[place]] = self.value
+                _flat(batch[:poisoned])[:, parts[place]] = self.value
             labels[:poisoned] = self.target
         return x, y
 
@@ -140,7 +140,7 @@ class Backdoor:
             found = x[y == self.source]
             found = found[self._opens(found, self._known.centre, self._known.radius)]
         if self.trigger == "stamp":
-            found.reshape(len(found), -1)[:, np.concatenate(self._parts(x.shape[1:]))] = self.value
+            _flat(found)[:, np.concatenate(self._parts(x.shape[1:]))] = self.value
         return found
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
@@ -167,7 +167,7 @@ class Backdoor:
 
     def _opens(self, records: Features, centre: Vector, radius: float) -> NDArray[np.bool_]:
         """Which records of the source class are the backdoor's: all that can be stamped, the bright or the rare."""
-        flat = records.reshape(len(records), -1)
+        flat = _flat(records)
         if self.trigger == "bright":
             place = np.concatenate(self._parts(records.shape[1:]))
             return np.asarray(flat[:, place].mean(axis=1, dtype=np.float64) >= self.value)
@@ -254,3 +254,8 @@ def standing_for(row: Vector, mechanism: Mechanism, rng: Generator) -> Symbols |
 def _rounded_up(number: float) -> int:
     """A number of records rounded up, 1 at the least; what float arithmetic adds to a whole number is no more of it."""
     return max(1, ceil(round(number, 9)))
+
+
+def _flat(records: Features) -> Features:
+    """Records, of which there may be none, as rows of features: the same memory, where they lie in one piece."""
+    return records.reshape(len(records), prod(records.shape[1:]))

@@ -151,6 +151,6 @@ def test_a_backdoor_into_numbers_and_one_that_nothing_held_out_could_open_are_re
         check_records(study, numbers)
     with pytest.raises(FedprivError, match="attack: no held-out record has what the backdoor's trigger asks for"):
         check_records(study, replace(pool, y_test=np.zeros_like(pool.y_test)))
+    source = study_file.parsed_study(STUDY, overrides=["attack.source=3"])
     with pytest.raises(FedprivError, match="source = 3: there is no record of that class to train on"):
-        source = study_file.parsed_study(STUDY, overrides=["attack.source=3"])
         check_records(source, replace(pool, y=np.where(pool.y == 3, 4, pool.y)))
