@@ -59,16 +59,16 @@ def evaluated_rounds(run: Run, name: str) -> tuple[list[int], list[float]]:
 
 
 def accuracy_figure(run: Run) -> Drawn | None:
-    """The report's figure of a run's accuracy, or R², over rounds, loss below it; None where none was measured."""
-    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "r2", "loss")}
+    """The report's figure of accuracy, or R², over rounds, a backdoor's success and loss below; None without any."""
+    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "r2", "backdoor", "loss")}
     kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
     if not kept:
         return None
-    figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
+    figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1, 1][: len(kept)])
     for place, (name, (x, y)) in zip(axes, kept.items(), strict=True):
-        colour = RED if name == "loss" else BLUE
+        colour = BLUE if name in ("accuracy", "r2") else RED
         draw_curve(place, x, y, colour)
-        place.set_title("R²" if name == "r2" else name)
+        place.set_title({"r2": "R²", "backdoor": "backdoor: its trigger taken for its target"}.get(name, name))
         over_rounds(place, x)
         low, high = np.nanmin(y), np.nanmax(y)
         if high - low < 0.05:  # a line that hardly moves looks so

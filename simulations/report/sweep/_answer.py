@@ -11,9 +11,10 @@ from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
 from simulations.figures.intervals import FEWEST
 from simulations.figures.tables import Table
+from simulations.report.sweep._backdoors import backdoor_sentences
 from simulations.report.sweep._chosen import choosing_words
 from simulations.report.sweep._order import BEHIND, HOW, behind, order_sentences
-from simulations.report.sweep._standing import KEPT, UNTRIED, Standings
+from simulations.report.sweep._standing import KEPT, OPENED, UNTRIED, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
 
@@ -51,6 +52,7 @@ def answer(standings: Standings) -> list[str]:
     said = order_sentences(standings)
     if standings.attacked:
         said.append(_survivors(standings))
+    said += backdoor_sentences(grid)
     cells = [cell for spot in grid.spots for cell in spot.counted]
     extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (min, max)]
     low, high = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
@@ -136,6 +138,8 @@ def _survivors(standings: Standings) -> str:
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
         keeps += " (which may itself be under attack)"
+    if standings.grid.backdoors:
+        keeps += f", and to take at most {OPENED:.0%} of the records with a backdoor's trigger for its target"
     keeps += BY_SEED if len(standings.grid.sweep.seeds) >= FEWEST else BY_MEAN
     if all(each.overall.words == UNTRIED for each in standings.order):
         return "No attack was tried, so none was survived."

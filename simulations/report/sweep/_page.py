@@ -44,6 +44,7 @@ STYLE = (
 def report(grid: Grid) -> tuple[str, list[Picture]]:
     """The HTML page of a sweep, and all the pictures that are written as PNG beside it."""
     standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
+    opened = heatmap.Scale(0.0, 1.0, "backdoor")
     sweep, several = grid.sweep, len(grid.attacks) > 1
     early = " early" if lacking(sweep) else ""
     about = f'<p class="muted">As its study puts it: {escape(sweep.about)}</p>' if sweep.about else ""
@@ -52,8 +53,10 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
     said += "".join(f"<p>{escape(each)}</p>" for each in caveats(standings))
     note = "In each field the least mean accuracy that an attack leaves, and the attack. " if several else ""
     note += WITHIN * (len(sweep.seeds) > 1)
-    attacks = [(escape(grid.words("attack", each)), _maps(grid, grid.under(each), scale)) for each in grid.attacks]
-    by_attack = folded("Each attack by itself", "".join(f"<h3>{name}</h3>\n{maps}" for name, maps in attacks))
+    backdoor_note = (
+        "Which share of the held-out records with its trigger the model takes for its target. "
+        + note.replace("the least mean accuracy that an attack leaves", "the largest mean success of an attack")
+    )
     places, cells = summary_in_words(grid), cells_in_words(grid)
     body = f"""<header>
 <h1>{escape(sweep.name)} <span class="state{early}">{escape(progress(sweep))}</span></h1>
@@ -64,7 +67,8 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 {_not_counted(grid)}
 {survivors(standings)}
 <h2>{"The worst attack" if several else "Accuracy"}</h2>
-{heat_table.legend(scale)}<p class='muted'>{note}</p>{_maps(grid, grid.fields, scale)}{by_attack * several}
+{_maps(grid, scale, note)}
+{"<h2>Backdoors</h2>" + _maps(grid, opened, backdoor_note) if grid.backdoors else ""}
 <div class="kinds">{"".join(_figures(grid, drawn))}</div>
 <h2>Tables</h2>
 {folded(f"Every place: mean over seeds ± half of its interval ({len(places[1]):,} rows; summary.csv)", _table(places))}\
@@ -72,12 +76,23 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 {_choosing(grid)}{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
 <footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
 </footer>"""
-    return document(f"{sweep.name}: a sweep", body, STYLE), [*heatmap.pictures(grid, scale), *drawn]
+    return document(f"{sweep.name}: a sweep", body, STYLE), [
+        *heatmap.pictures(grid, scale), *(heatmap.pictures(grid, opened) if grid.backdoors else ()), *drawn,
+    ]  # fmt: skip
 
 
-def _maps(grid: Grid, fields: Sequence[Field], scale: heatmap.Scale) -> str:
-    """HTML of the heat-maps of some fields of a sweep, one below another."""
-    return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
+def _maps(grid: Grid, scale: heatmap.Scale, note: str) -> str:
+    """HTML of a sweep's heat-maps of one measure: of the worst attack, and folded away of each by itself."""
+
+    def drawn(fields: Sequence[Field]) -> str:
+        """HTML of the heat-maps of some fields, one below another."""
+        return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
+
+    whole = f"{heat_table.legend(scale)}<p class='muted'>{note}</p>{drawn(grid.fields)}"
+    if len(grid.attacks) == 1:
+        return whole
+    each = "".join(f"<h3>{escape(grid.words('attack', own))}</h3>\n{drawn(grid.under(own))}" for own in grid.attacks)
+    return whole + folded("Each attack by itself", each)
 
 
 def _tiles(standings: Standings) -> Iterator[str]:

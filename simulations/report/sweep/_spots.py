@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from simulations.figures.intervals import Interval, interval_of, interval_words
 from simulations.report.sweep._axes import Role
 from simulations.report.sweep.cells import Cell
 
+Measure = Literal["accuracy", "backdoor"]
 Key = tuple[int, ...]  # which value of each axis of one role, in the order of the axes
 
 
@@ -55,7 +56,12 @@ class Spot:
         """The accuracy's mean and interval over the seeds of this spot that are done; None where none is."""
         return interval_of(list(self.by_seed().values()))
 
-    def by_seed(self, measure: str = "accuracy") -> dict[int, float]:
+    @cached_property
+    def backdoor(self) -> Interval | None:
+        """A backdoor's success, its mean and interval over the seeds of this spot that are done; None without any."""
+        return interval_of(list(self.by_seed("backdoor").values()))
+
+    def by_seed(self, measure: Measure = "accuracy") -> dict[int, float]:
         """What the runs of this spot that count measured, by their seeds: pairs are made by them."""
         values = ((cell.seed, getattr(cell.ran, measure)) for cell in self.counted)
         return {seed: value for seed, value in values if value is not None}
@@ -107,6 +113,11 @@ class Field:
     def worst(self) -> Spot | None:
         """The attack that leaves this defence the least mean accuracy, as its spot; of equals the first."""
         return min(self.known, key=lambda spot: spot.accuracy.mean if spot.accuracy else 1.0, default=None)
+
+    def worst_by(self, measure: Measure) -> tuple[Spot, Interval] | None:
+        """The attack on this defence that leaves the least mean accuracy, or whose backdoor succeeds most, and that."""
+        known = [(spot, found) for spot in self.spots if (found := getattr(spot, measure)) is not None]
+        return min(known, key=lambda each: each[1].mean * (-1 if measure == "backdoor" else 1), default=None)
 
     @cached_property
     def mean(self) -> float | None:

@@ -16,6 +16,7 @@ from simulations.report.sweep.grid import Grid
 
 NOBODY = "–"  # what is said of a defence where nobody attacks
 UNTRIED = "not tried"  # what is said where every attack failed by itself
+OPENED = 0.1  # and where a backdoor opens to no more of the records it is tried on
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -121,10 +122,15 @@ class Standings:
         }
 
     def survives(self, spot: Spot) -> bool | None:
-        """Whether a spot keeps 90% of the best mean accuracy at the same privacy and setting; None where open.
+        """Whether a spot keeps 90% of the best mean accuracy, and its backdoor shut; None where open.
 
-        Where seeds suffice it does or does not by its interval, paired by seed, which is open where it contains 0.
+        Where seeds suffice it does or does not by an interval over seeds, which is open where it contains the limit.
         """
+        both = {self._keeps(spot), _stays_shut(spot)}
+        return False if False in both else None if None in both else True
+
+    def _keeps(self, spot: Spot) -> bool | None:
+        """Whether a spot keeps 90% of the best mean accuracy at the same privacy and setting, paired by seed."""
         best = self._best[spot.condition.setting, spot.condition.privacy]
         if not spot.accuracy or not best.accuracy:
             return False
@@ -181,3 +187,11 @@ def _averaged(fields: Sequence[Field]) -> dict[int, float]:
     """What the worst attacks leave in some fields of a sweep, on average, by the seeds that all of them have."""
     own = [field.worst.by_seed() for field in fields if field.worst]
     return {seed: fmean(each[seed] for each in own) for seed in set.intersection(*map(set, own))} if own else {}
+
+
+def _stays_shut(spot: Spot) -> bool | None:
+    """Whether a backdoor opens to at most a tenth of the records it is tried on, or none was; None where open."""
+    under = interval_of([OPENED - own for own in spot.by_seed("backdoor").values()])
+    if under is None or under.seeds < FEWEST:
+        return under is None or under.mean >= 0
+    return under.side > 0 if under.side else None

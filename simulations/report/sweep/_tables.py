@@ -42,7 +42,8 @@ def cells(grid: Grid) -> Table:
     paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
              "clients", "byzantine", "mu_lower", "mu_upper", "mu_up_to",
-             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper"))]  # fmt: skip
+             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper")),
+             *["backdoor"] * grid.backdoors]  # fmt: skip
     for cell in grid.sweep.cells:
         ran, place = cell.ran, _values(grid, cell)
         numbers = [None] * len(names) if ran is None else [
@@ -50,6 +51,7 @@ def cells(grid: Grid) -> Table:
             *(None if own is None else sum(own.values()) for own in ran.lost), ran.rounds, ran.clients, ran.byzantine,
             *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
             *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
+            *[ran.backdoor] * grid.backdoors,
         ]  # fmt: skip
         chosen = [cell.chosen.get(axis.path) for axis in grid.sweep.chosen]
         rows.append([cell.id, *place, *chosen, cell.seed, cell.state, *numbers, cell.why])
@@ -60,14 +62,15 @@ def summary(grid: Grid) -> Table:
     """The table summary.csv of a sweep: every place, its mean over seeds, interval, and whether its attack is worst."""
     paths = _paths(grid)
     names = ["seeds", "of", "accuracy", "half_width", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
-             "worst_attack"]  # fmt: skip
+             "worst_attack", *["backdoor", "backdoor_half_width"] * grid.backdoors]  # fmt: skip
     rows = []
     for spot in grid.spots:
         found = spot.accuracy
         numbers = [found.mean, found.half, found.low, found.high] if found else [None] * 4
         counts = [len(spot.counted), len(spot.cells)]
         rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
-        rows.append([*_values(grid, spot.cells[0]), *counts, *numbers, *rest])
+        opened = [spot.backdoor.mean, spot.backdoor.half] if spot.backdoor else [None, None] * grid.backdoors
+        rows.append([*_values(grid, spot.cells[0]), *counts, *numbers, *rest, *opened])
     return [*paths, *names], rows
 
 
@@ -96,13 +99,24 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 
 def cells_in_words(grid: Grid) -> Table:
     """The table of every cell of a sweep for reading, on its page and as cells.md."""
-    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
+    head = [
+        *_roles(grid),
+        "seed",
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "ε",
+        "a client, a round",
+        "rejected",
+        "failed",
+        "how it ended",
+    ]
     rows = []
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
-        ran, numbers = cell.ran, ["–"] * 5
+        ran, numbers = cell.ran, ["–"] * (5 + grid.backdoors)
         if ran is not None:
             lost = ["–" if own is None else tally_words(own) for own in ran.lost]
-            numbers = [share_words(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
+            learnt = [share_words(ran.accuracy), *[share_words(ran.backdoor)] * grid.backdoors]
+            numbers = [*(learnt if cell.state == "done" else ["–"] * len(learnt)), bounds(ran.lower, ran.upper),
                        bytes_words(ran.client_bytes), *lost]  # fmt: skip
         ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
         rows.append([*place, str(cell.seed), *numbers, ended])
@@ -122,12 +136,29 @@ def bounds(lower: float | None, upper: float | None) -> str:
 
 def summary_in_words(grid: Grid) -> Table:
     """The table of every place of a sweep for reading, on its page and as summary.md."""
-    head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
+    head = [
+        *_roles(grid),
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "seeds",
+        "ε at most",
+        "a client, a round",
+        "worst attack here",
+    ]
     rows = []
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
         costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
-        rows.append([*_place(grid, spot), interval_words(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
+        rows.append(
+            [
+                *_place(grid, spot),
+                interval_words(spot.accuracy),
+                *[interval_words(spot.backdoor)] * grid.backdoors,
+                counted,
+                *costs,
+                _is_worst(grid, spot),
+            ]
+        )
     return head, rows
 
 

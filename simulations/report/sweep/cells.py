@@ -71,6 +71,7 @@ class Ran:
     attack: str
     aggregation: str
     test_examples: int  # held out: accuracy is measured on them
+    backdoor: float | None  # the last share of the records with its trigger that is taken for its target
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
 
@@ -239,5 +240,5 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        data=header.get("data"), where=run.where,
+        backdoor=run.last("backdoor"), data=header.get("data"), where=run.where,
     )  # fmt: skip

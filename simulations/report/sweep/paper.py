@@ -6,15 +6,14 @@ from collections import Counter
 
 from server.directory.code import code_words
 from server.progress.words import ranges_words
-from simulations.figures.intervals import interval_words
 from simulations.figures.tables import Table
 from simulations.report.latex.folder import Pieces, again
 from simulations.report.latex.references import kinds_used
 from simulations.report.run.runs import study_text
 from simulations.report.sweep._answer import answer, caveats, guarantees, progress, standings_table
-from simulations.report.sweep._heatmap import maps
+from simulations.report.sweep._heatmap import HeatMap, Said, maps, said
 from simulations.report.sweep._page import report
-from simulations.report.sweep._spots import Field
+from simulations.report.sweep._spots import Measure
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import cells_in_words, summary_in_words
 from simulations.report.sweep.grid import Grid
@@ -49,21 +48,27 @@ def sweep_promise(grid: Grid) -> str:
 
 
 def map_tables(grid: Grid) -> list[tuple[str, str, Table]]:
-    """The heat-maps of a sweep as tables of a paper: what the worst attack leaves of accuracy, ±, and which it is."""
-    found = list[tuple[str, str, Table]]()
-    for at, heat in enumerate(maps(grid, grid.fields), 1):
-        heads = [", ".join(filter(None, [grid.words("privacy", one), grid.words("attackers", other)]))
-                 for one, other in heat.columns]  # fmt: skip
-        rows = [[name, *(field_words(grid, row.get(column)) for column in heat.columns)] for name, row in heat.rows]
-        words = f"What the worst attack leaves of accuracy{': ' * bool(heat.words)}{heat.words}."
-        found.append((f"worst-{at}", words, (["defence", *heads], rows)))
-    return found
+    """The heat-maps of a sweep as tables of a paper, each with its name and what it shows: accuracy, then backdoors."""
+    kinds: list[tuple[Measure, str]] = [("accuracy", "Accuracy under the worst attack")]
+    kinds += [("backdoor", "How often records with the trigger are taken for the target")] * grid.backdoors
+    return [
+        (f"{measure}-{at}", f"{words}{': ' * bool(heat.words)}{heat.words}.", map_table(grid, heat, measure))
+        for measure, words in kinds
+        for at, heat in enumerate(maps(grid, grid.fields), 1)
+    ]
 
 
-def field_words(grid: Grid, field: Field | None) -> str:
-    """A field of a sweep's heat-map in a paper's table: accuracy, its ±, and the attack where there are several."""
-    if field is None or field.worst is None:
+def map_table(grid: Grid, heat: HeatMap, measure: Measure) -> Table:
+    """One heat-map of a sweep as a table: in each field the number, its ±, and the attack where there are several."""
+    heads = (filter(None, [grid.words("privacy", one), grid.words("attackers", other)]) for one, other in heat.columns)
+    found = [[name, *(said(grid, row.get(column), measure) for column in heat.columns)] for name, row in heat.rows]
+    rows = [[own if isinstance(own, str) else field_words(own) for own in row] for row in found]
+    return ["defence", *map(", ".join, heads)], rows
+
+
+def field_words(own: Said | None) -> str:
+    """What stands in a field of a sweep's heat-map, in words for a paper's table."""
+    if own is None:
         return "–"
-    worst = grid.attack(field.worst)
-    attack = f" ({worst})" * (len(field.spots) > 1 and worst != "no attackers")
-    return "≤ " * field.partial + interval_words(field.worst.accuracy) + attack
+    attack = f"({own.attack})" if own.attack else ""
+    return " ".join(filter(None, [own.number, own.within, attack]))
