@@ -31,8 +31,8 @@ BY_HAND: list[tuple[Any, list[list[float]], list[float]]] = [
     (ClippedClustering(), [[2, 0], [4, 0], [0, 2]], [2, 0]),  # the median norm is 2
     (ClippedClustering(), [[1, 0], [0, 1]], [1, 0]),  # as large: that of the first row
     (ClippedClustering(), [[3, 4]], [3, 4]),
-    (Flame(noise=0), [[1, 0], [3, 0], [0, 2], [9, 0]], [2, 0]),  # the median norm is 2.5: (1 + 2.5 + 2.5) / 3
-    (Flame(noise=0), [[3, 4]], [3, 4]),
+    (Flame(), [[1, 0], [3, 0], [0, 2], [9, 0]], [2, 0]),  # the median norm is 2.5: (1 + 2.5 + 2.5) / 3
+    (Flame(), [[3, 4]], [3, 4]),
 ]
 
 
@@ -172,15 +172,7 @@ def test_the_first_majority_is_what_hdbscan_keeps(rows: int, seed: int) -> None:
     found = HDBSCAN(
         min_cluster_size=rows // 2 + 1, min_samples=1, metric="precomputed", allow_single_cluster=True, copy=True
     ).fit_predict(cosine_distances(matrix))
-    assert Flame(noise=0.0)(matrix) == approx(clipped_mean(matrix, found == 0), abs=1e-12)
-
-
-def test_the_noise_of_flame_is_as_large_as_its_words_say() -> None:
-    matrix = 3 * default_rng(1).normal(size=(9, 40_000))
-    noise = Flame(noise=0.5)(matrix, Aid(default_rng(2))) - Flame(noise=0.0)(matrix)
-    median = np.median(np.linalg.norm(matrix, axis=1))
-    assert noise.std() == approx(0.5 * median, rel=0.02)  # five standard errors
-    assert abs(noise.mean()) < 5 * 0.5 * median / 200
+    assert Flame()(matrix) == approx(clipped_mean(matrix, found == 0), abs=1e-12)
 
 
 # --- what cannot be searched --------------------------------------------------------------------------------------
