@@ -255,7 +255,7 @@ def test_rules_are_made_from_their_settings(rule: Any) -> None:
         assert rule_of(type(rule).__name__, settings(rule)) == rule
 
 
-@each([rule for rule in EVERY if any(name in str(rule) for name in ("Dnc", "SignGuard", "Bucketing"))])
+@each([rule for rule in EVERY if "Dnc" in str(rule) or "SignGuard" in str(rule) or "Bucketing" in str(rule)])
 def test_a_rule_that_draws_asks_for_a_generator(rule: Any) -> None:
     with pytest.raises(FedprivError, match="needs a generator"):
         rule(some())
