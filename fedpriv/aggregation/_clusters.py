@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._chain import Rule
 from fedpriv.aggregation._cloud import cosines
+from fedpriv.aggregation._linkage import first_majority, larger_cluster
 from fedpriv.aggregation.rows import Aid, measured_rows, weighted_sum
 
 
@@ -32,7 +33,7 @@ class ClippedClustering:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mean of messages of the larger cluster, clipped, rows that are not finite left out: the direction."""
-        return _clustered(_larger_half, matrix, self)
+        return _clustered(larger_cluster, matrix, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Flame:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mean of messages of the majority, clipped, rows that are not finite left out: the server's direction."""
-        return _clustered(_first_majority, matrix, self)
+        return _clustered(first_majority, matrix, self)
 
 
 def _clustered(choice: Callable[[Vector], NDArray[np.bool_]], matrix: Vector, rule: Rule) -> Vector:
@@ -63,37 +64,3 @@ def _clustered(choice: Callable[[Vector], NDArray[np.bool_]], matrix: Vector, ru
         kept = choice(1 - cosines(rows, sizes)) if len(rows) > 1 else np.ones(1, bool)
         within = np.where(sizes > longest, longest / np.where(sizes > 0, sizes, 1), 1)
         return weighted_sum(kept / kept.sum() * within, rows)
-
-
-def _larger_half(distances: Vector) -> NDArray[np.bool_]:
-    """Which messages are in the larger of two clusters by average linkage; of equal ones in that of the first."""
-    merges = _merges(distances, "average")
-    one = _members(merges, int(merges[-1, 0]))
-    first = one if one[0] else ~one
-    return first if 2 * first.sum() >= len(first) else ~first
-
-
-def _first_majority(distances: Vector) -> NDArray[np.bool_]:
-    """Which messages are in the first cluster of more than half of them, as single linkage joins the nearest first."""
-    merges = _merges(distances, "single")
-    return _members(merges, len(distances) + int(np.argmax(2 * merges[:, 3] > len(distances))))
-
-
-def _merges(distances: Vector, linkage: Literal["single", "average"]) -> Vector:
-    """Which clusters of messages are joined, one row a time: two numbers, their distance, and how many are in it."""
-    from scipy.cluster import hierarchy  # a third of a second to load
-    from scipy.spatial.distance import squareform
-
-    return np.asarray(hierarchy.linkage(squareform(distances, checks=False), linkage))
-
-
-def _members(merges: Vector, cluster: int) -> NDArray[np.bool_]:
-    """Which of the messages are in a cluster: numbers from their count on are clusters that were joined in turn."""
-    count, left = len(merges) + 1, [cluster]
-    inside = np.zeros(count, bool)
-    while left:
-        if (number := left.pop()) < count:
-            inside[number] = True
-        else:
-            left += merges[number - count, :2].astype(int).tolist()
-    return inside

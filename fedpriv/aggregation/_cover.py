@@ -1,9 +1,30 @@
-"""The fewest points that touch every line of a graph: who goes so that nobody is left who disagrees with another."""
+"""Subsets of least diameter, by covers: who goes so that of those who stay no two are too far apart."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedpriv._base.arrays import Vector
+from fedpriv.aggregation._cloud import Places
+
+
+def tightest_subset(squares: Vector, ball: Places, nearest: float) -> Places:
+    """Mda's exact choice: the places of as many points as `ball` has, of least diameter, by squared distances.
+
+    The diameter is one of the distances, at least `nearest` and at most the ball's own; halving finds it.
+    """
+    kept = ball
+    distances = np.unique(squares[(squares >= nearest) & (squares <= squares[np.ix_(ball, ball)].max())])
+    low, high = 0, len(distances) - 1
+    while low < high:
+        middle = (low + high) // 2
+        cover = vertex_cover(squares > distances[middle], len(squares) - len(ball))
+        if cover is None:
+            low = middle + 1
+        else:
+            high, kept = middle, np.setdiff1d(np.arange(len(squares)), cover)[: len(ball)]
+    return kept
 
 
 def vertex_cover(lines: NDArray[np.bool_], most: int) -> list[int] | None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, count
+from itertools import count
 from math import comb
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation._cloud import Cloud, Places, equally, weighed
-from fedpriv.aggregation._cover import most_branches, vertex_cover
+from fedpriv.aggregation._cloud import Cloud, equally, weighed
+from fedpriv.aggregation._cover import most_branches, tightest_subset
+from fedpriv.aggregation._flattest import flattest_subset, search_products
 from fedpriv.aggregation.rows import Aid, Attackers
 from fedpriv.errors import FedprivError
 from fedpriv.settings import check_fields
 
 _BRANCHES = 1 << 18  # of a search for one diameter, at most: seconds
 _PRODUCTS = 1 << 31  # of all eigenvalues that may have to be found, at most: seconds
-_BATCH = 64  # subsets whose eigenvalues are found at once, and before any can be left out
-_ROUNDING = 1e-9  # of a bound from below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +67,7 @@ class Mda:
         order = np.argsort(nearest.sum(axis=1), kind="stable")
         squares, inner = squares[np.ix_(order, order)], nearest[order, -1]
         ball = np.argsort(squares[np.argmin(inner)], kind="stable")[:kept]
-        found = ball if self.search == "ball" else _tightest(squares, ball, float(inner.min()))
+        found = ball if self.search == "ball" else tightest_subset(squares, ball, float(inner.min()))
         return equally(len(cloud), order[found])
 
 
@@ -91,7 +90,7 @@ class Smea:
     def __post_init__(self) -> None:
         """Refuse, in a study's table of its rule, attackers that are none from 0 on, or too many to search for."""
         check_fields(self)
-        if _eigenvalue_work(self.least, self.byzantine) > _PRODUCTS:
+        if search_products(self.least, self.byzantine) > _PRODUCTS:
             raise self._too_large(self.least)
 
     @property
@@ -106,7 +105,7 @@ class Smea:
         >>> Smea(byzantine=1).most, Smea(byzantine=4).most
         (216, 36)
         """
-        return next(n for n in count(self.least) if _eigenvalue_work(n + 1, self.byzantine) > _PRODUCTS)
+        return next(n for n in count(self.least) if search_products(n + 1, self.byzantine) > _PRODUCTS)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mean of the messages that vary least in every direction, rows that are not finite left out."""
@@ -114,9 +113,9 @@ class Smea:
 
     def weights(self, cloud: Cloud) -> Vector:
         """The weights of the messages in the mean: one weight for all of the best subset, 0 for the others."""
-        if _eigenvalue_work(len(cloud), self.byzantine) > _PRODUCTS:
+        if search_products(len(cloud), self.byzantine) > _PRODUCTS:
             raise self._too_large(len(cloud))
-        return equally(len(cloud), _flattest(cloud.products, self.byzantine))
+        return equally(len(cloud), flattest_subset(cloud.products, self.byzantine))
 
     def _too_large(self, rows: int) -> FedprivError:
         """The refusal of so many messages: how many subsets they have, and what can be done instead."""
@@ -124,74 +123,3 @@ class Smea:
             f"Smea: byzantine = {self.byzantine} of {rows} rows are {comb(rows, self.byzantine):.2g} subsets, too many "
             "to search: fewer clients a round, fewer attackers, or the rule Caf"
         )
-
-
-def _tightest(squares: Vector, ball: Places, nearest: float) -> Places:
-    """Mda's exact choice: places of as many points as `ball` has, of least diameter, by squared distances.
-
-    The diameter is one of the distances, at least `nearest` and at most the ball's own; halving finds it.
-    """
-    kept = ball
-    distances = np.unique(squares[(squares >= nearest) & (squares <= squares[np.ix_(ball, ball)].max())])
-    low, high = 0, len(distances) - 1
-    while low < high:
-        middle = (low + high) // 2
-        cover = vertex_cover(squares > distances[middle], len(squares) - len(ball))
-        if cover is None:
-            low = middle + 1
-        else:
-            high, kept = middle, np.setdiff1d(np.arange(len(squares)), cover)[: len(ball)]
-    return kept
-
-
-def _flattest(products: Vector, byzantine: int) -> Places:
-    """Smea's choice: the places of n − f points whose scatter, n − f times their covariance, is flattest.
-
-    No subset varies more along any direction than its largest eigenvalue says: each direction found is a bound from
-    below for all, and who lies above the best that is known needs no eigenvalue of its own.
-    """
-    subsets = _all_subsets(len(products), byzantine)
-    bounds, best, kept, batch = np.zeros(len(subsets)), np.inf, subsets[0], _BATCH
-    while bounds.min() < best:
-        now = np.argsort(bounds, kind="stable")[:batch]
-        values = np.concatenate(
-            [
-                np.linalg.eigvalsh(_centred(products, each))[:, -1]
-                for each in np.array_split(subsets[now], -(-batch // _BATCH))
-            ]
-        )
-        own, found = subsets[now[np.argmin(values)]], float(values.min())
-        if found < best:
-            best, kept = found, own
-        direction = _first_direction(products, own)[subsets]
-        bounds = np.maximum(bounds, direction.var(axis=1) * direction.shape[1] * (1 - _ROUNDING))
-        bounds[now] = np.inf
-        batch *= 2
-    return np.asarray(kept)
-
-
-def _all_subsets(rows: int, byzantine: int) -> Places:
-    """The places of every n − f of so many messages, a row each, in the order of those that are left out: for Smea."""
-    left_out = np.array(list(combinations(range(rows), byzantine)), np.intp)
-    kept = np.ones((len(left_out), rows), bool)
-    np.put_along_axis(kept, left_out, False, axis=1)
-    return np.nonzero(kept)[1].reshape(len(kept), rows - byzantine)
-
-
-def _centred(products: Vector, subsets: Places) -> Vector:
-    """Inner products of the points of each subset about its own mean: their eigenvalues are those of its scatter."""
-    own = products[subsets[..., :, None], subsets[..., None, :]]
-    own = own - own.mean(axis=-1, keepdims=True)
-    return np.asarray(own - own.mean(axis=-2, keepdims=True))
-
-
-def _first_direction(products: Vector, subset: Places) -> Vector:
-    """How far every point lies along the direction in which those of a subset vary most, about the cloud's centre."""
-    values, vectors = np.linalg.eigh(_centred(products, subset))
-    along = products[:, subset] @ (vectors[:, -1] - vectors[:, -1].mean())
-    return np.asarray(along / np.sqrt(max(float(values[-1]), np.finfo(float).tiny)))
-
-
-def _eigenvalue_work(rows: int, byzantine: int) -> int:
-    """What Smea's search comes to at most: C(n, f) subsets, and (n − f)³ for the eigenvalues of each."""
-    return comb(rows, byzantine) * (rows - byzantine) ** 3

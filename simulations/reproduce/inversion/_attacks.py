@@ -56,7 +56,7 @@ class Attacker:
 
     def labels(self, messages: Vector) -> Numbers:
         """The class of each message's record: the one whose mean record would send the likest."""
-        return np.argmax(self.scores(messages), axis=1)
+        return np.asarray(np.argmax(self.scores(messages), axis=1), np.int64)
 
     @cached_property
     def first(self) -> tuple[int, int]:
@@ -93,11 +93,13 @@ class Attacker:
         x = torch.from_numpy(self.x.mean(axis=0, keepdims=True)).requires_grad_()
         low, high = float(self.x.min()), float(self.x.max())
         optimiser = torch.optim.Adam([x], lr=STEP * (high - low))
+        shorter = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, steps)
         for _ in range(steps):
             rough = torch.stack([x.diff(dim=axis).abs().mean() for axis in (1, 2)]).sum() / (high - low)
             (x.grad,) = torch.autograd.grad(1 - self._cosine(x, y, target) + SMOOTH * rough, x)
             x.grad.sign_()
             optimiser.step()
+            shorter.step()
             x.data.clamp_(low, high)
         return np.asarray(x.detach().numpy()[0], np.float64)
 
@@ -106,7 +108,8 @@ class Attacker:
         loss = torch.nn.functional.cross_entropy(self.module(self.net.prepare(x)), y)
         parts = torch.autograd.grad(loss, list(self.module.parameters()), create_graph=True)
         found = torch.cat([part.reshape(-1) for part in parts])
-        return found @ target / found.norm().clamp(min=1e-12)
+        cosine: Tensor = found @ target / found.norm().clamp(min=1e-12)
+        return cosine
 
 
 def learnt_map(told: Vector, records: Vector, asked: Vector) -> Vector:

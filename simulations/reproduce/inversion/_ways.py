@@ -27,6 +27,8 @@ from fedpriv.trust import Local
 SUMS = ("StochasticSign", "Binomial")  # noise for ε ≤ 4 in the sum of all clients, over all rounds
 LOCAL = ("StochasticSign", "Ternarize", "Binomial")  # and for ε ≤ 4 in the one message
 WORDS = {"StochasticSign": "one bit", "Ternarize": "three symbols", "Binomial": "five symbols"}
+MORE = {"Binomial": ", trials=4"}
+PICTURED = "StochasticSign"
 ALONE = {"privacy.trust": '"local"', "run.rounds": "1"}
 
 
@@ -69,22 +71,16 @@ def sent_ways(data: str | None, model: str, dimension: int) -> Iterator[Way]:
     """The ways to send an update of so many coordinates, the most telling first: floats, signs, messages with noise."""
     yield Way("floats, no noise", "floats", Channel.of("normalise", Plain(clip=1.0)), inf)
     yield Way("one bit, no noise", "one bit,\nno noise", Channel.of("normalise", Sign(clip=1.0)), inf)
+    peak = base_study(data, model).privacy.mechanism.settings["peak"]
     for kinds, where, trust in ((SUMS, "the sum", {}), (LOCAL, "itself", ALONE)):
         for kind in kinds:
-            study = base_study(data, model)
-            peak = study.privacy.mechanism.settings["peak"]
-            trials = ", trials=4" if kind == "Binomial" else ""
-            mechanism = {"privacy.mechanism": f"{{kind='{kind}', clip=1.0, peak={peak}{trials}}}"}
-            study = calibrated_study(base_study(data, model, {**trust, **mechanism}), dimension)
-            yield _private_way(study, dimension, WORDS[kind], where)
-
-
-def _private_way(study: Study, dimension: int, word: str, where: str) -> Way:
-    """A way to send an update with the noise that a study calibrated, for its ε of the sum or of the message itself."""
-    channel, target = study.privacy.channel, study.privacy.epsilon
-    cost = Account((channel.event(dimension, Local(), rounds=1),)).epsilon(study.privacy.delta)
-    short = f"{word},\nε ≤ {target:g} {where}" if word == WORDS["StochasticSign"] else ""
-    return Way(f"{word}, ε ≤ {target:g} of {where}", short, channel, cost.bounds.upper)
+            mechanism = f"{{kind='{kind}', clip=1.0, peak={peak}{MORE.get(kind, '')}}}"
+            own = base_study(data, model, {**trust, "privacy.mechanism": mechanism})
+            privacy = calibrated_study(own, dimension).privacy
+            cost = Account((privacy.channel.event(dimension, Local(), rounds=1),)).epsilon(privacy.delta)
+            title = f"{WORDS[kind]}, ε ≤ {privacy.epsilon:g} of {where}"
+            short = title.replace(", ", ",\n") if kind == PICTURED else ""
+            yield Way(title, short, privacy.channel, cost.bounds.upper)
 
 
 def epsilon_words(epsilon: float) -> str:

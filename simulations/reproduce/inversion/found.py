@@ -23,9 +23,10 @@ MODELS = {
 }
 MATCHED = "CNN"  # whose first layer is no dense one: its records are found by matching gradients
 SEEDS = 3  # of weights, of noise, and of which records are attacked
-RECORDS, MATCHES = 40, 4  # attacked, a seed; those that are found by matching
+RECORDS, MATCHES = 40, 2  # attacked, a seed; those that are found by matching
 PUBLIC = 1000  # records that an inversion is learnt from, at most
-STEPS = 200  # of matching
+STEPS = 100  # of matching
+RECORD = 0.999  # of the squared error taken off: what is found is the record
 SHOWN = 2  # records of each model in the picture
 NOTHING, CLASS = "no message: the mean public record", "the label alone: the mean of its class"
 
@@ -44,6 +45,17 @@ class Outcome:
     noise: Spread  # PSNR, dB
     alike: Spread  # SSIM
     gain: Spread  # the squared error that the message takes off the mean public record's, as a share of that
+
+    @property
+    def verdict(self) -> str:
+        """What a message gives away beyond public records, in words that are true under the interval of its gain."""
+        low, high = self.gain.mean - self.gain.half, self.gain.mean + self.gain.half
+        if low > RECORD:
+            return "the record itself"
+        if low > 0:
+            taken = f"{100 * low:.0f} to {min(100 * high, 100):.0f}% of its squared error are gone"
+            return f"nearer to the record than the mean public record: {taken}"
+        return "no nearer than the mean public record" if high < 0 else "not told from the mean public record"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +102,11 @@ class Target:
         """Records as the model sees them as rows of pixels from 0 to 1, what lies beyond cut."""
         return np.asarray(np.clip(x.reshape(len(x), -1).astype(np.float64) - self.black, 0, 1))
 
+    @property
+    def mean(self) -> Vector:
+        """The mean public record as pixels, a row for each record that is attacked: the guess without a message."""
+        return self.pixels(np.repeat(self.attacker.x.mean(axis=0, keepdims=True), len(self.y), axis=0))
+
     def found_again(self, way: Way) -> tuple[Vector, Labels]:
         """The records as they are found in messages sent that way, as pixels, and their classes."""
         own = self.attacker
@@ -105,6 +122,14 @@ class Target:
         records = own.x.reshape(len(own.x), -1).astype(np.float64)
         return self.pixels(learnt_map(own.told(public), records, own.told(messages))), labels
 
+    def shown(self, ways: list[Way], found: dict[str, tuple[Vector, Labels]]) -> list[Shown]:
+        """The rows of pictures of the first records: each as it is, then as it was found by the ways that have one."""
+        named, shape = [way for way in ways if way.short], self.x.shape[1:]
+        columns = [self.pixels(self.x), *(found[way.title][0] for way in named)]
+        titles = ("record", *(way.short for way in named))
+        rows = [tuple(column[row].reshape(shape) for column in columns) for row in range(SHOWN)]
+        return [Shown(self.model, titles, row) for row in rows]
+
 
 def worked_inversions(data: str | None, minutes: float | None) -> Found:
     """Carry out all attacks on digits, or on the images in a directory; matching stops at a seed where time is up."""
@@ -116,18 +141,18 @@ def worked_inversions(data: str | None, minutes: float | None) -> Found:
         if model == MATCHED:
             ways = [way for way in ways if way.short]
         again: list[dict[str, tuple[Vector, Labels]]] = []
-        for target in targets:
-            if model != MATCHED or not again or time.monotonic() < until:
-                again.append({way.title: target.found_again(way) for way in ways})
-        targets = targets[: len(again)]
-        outcomes += _without_message(targets)
-        outcomes += [_outcome(targets, way, [each[way.title] for each in again]) for way in ways]
-        shown += _pictures(targets[0], ways, again[0])
+        while len(again) < SEEDS and (model != MATCHED or time.monotonic() < until):
+            again.append({way.title: targets[len(again)].found_again(way) for way in ways})
+        if again:
+            found = [(way, [each[way.title] for each in again]) for way in ways]
+            outcomes += outcomes_without_message(targets[: len(again)])
+            outcomes += [message_outcome(targets[: len(again)], way, own) for way, own in found]
+            shown += targets[0].shown(ways, again[0])
     words = "scikit-learn's digits" if data in (None, "digits") else f"the images in {data}"
     return Found(words, outcomes, shown)
 
 
-def _outcome(targets: list[Target], way: Way, found: list[tuple[Vector, Labels]]) -> Outcome:
+def message_outcome(targets: list[Target], way: Way, found: list[tuple[Vector, Labels]]) -> Outcome:
     """What a way to send leaves, of what was found of each seed's records."""
     hits = np.concatenate([labels == target.y for target, (_, labels) in zip(targets, found, strict=True)])
     attack = "matched" if targets[0].model == MATCHED else "closed form" if way.exact else "learnt"
@@ -135,10 +160,9 @@ def _outcome(targets: list[Target], way: Way, found: list[tuple[Vector, Labels]]
     return _judged(targets, way.title, way.epsilon, attack, float(hits.mean()), pictures)
 
 
-def _without_message(targets: list[Target]) -> list[Outcome]:
+def outcomes_without_message(targets: list[Target]) -> list[Outcome]:
     """What is known without a message, and of one that gives away the label alone: the mean of public records."""
-    mean = [target.pixels(np.repeat(target.attacker.x.mean(axis=0, keepdims=True), len(target.y), 0))
-            for target in targets]  # fmt: skip
+    mean = [target.mean for target in targets]
     by_class = [target.pixels(target.attacker.means[target.y]) for target in targets]
     return [_judged(targets, NOTHING, 0.0, "–", None, mean), _judged(targets, CLASS, inf, "–", 1.0, by_class)]
 
@@ -149,27 +173,11 @@ def _judged(
     """An outcome's numbers: each record's picture beside the record, and beside the mean public record."""
     shape = targets[0].x.shape[1:]
     truth = np.concatenate([target.pixels(target.x) for target in targets])
-    found, errors = np.concatenate(pictures), np.concatenate([_mean_errors(target) for target in targets])
-    own = squared_errors(found, truth)
+    found, guessed = np.concatenate(pictures), np.concatenate([target.mean for target in targets])
+    own, errors = squared_errors(found, truth), squared_errors(guessed, truth)
     pairs = zip(found.reshape(-1, *shape), truth.reshape(-1, *shape), strict=True)
     alike = np.array([similarity(one, other) for one, other in pairs])
     return Outcome(
         targets[0].model, way, epsilon, attack, len(truth), label, Spread.of(own), Spread.of(signal_to_noise(own)),
         Spread.of(alike), Spread.of((errors - own) / errors.mean()),
     )  # fmt: skip
-
-
-def _mean_errors(target: Target) -> Vector:
-    """The squared error of the mean public record as a guess of each record that is attacked."""
-    return squared_errors(target.pixels(target.attacker.x.mean(axis=0, keepdims=True)), target.pixels(target.x))
-
-
-def _pictures(target: Target, ways: list[Way], found: dict[str, tuple[Vector, Labels]]) -> list[Shown]:
-    """The rows of pictures of a seed's first records: each as it is, then as it was found by the ways that have one."""
-    named = [way for way in ways if way.short]
-    titles, shape = ("record", *(way.short for way in named)), target.x.shape[1:]
-    truth = target.pixels(target.x)
-    columns = [truth, *(found[way.title][0] for way in named)]
-    return [
-        Shown(target.model, titles, tuple(column[row].reshape(shape) for column in columns)) for row in range(SHOWN)
-    ]

@@ -15,7 +15,7 @@ from simulations.figures import markdown
 from simulations.figures.style import CARD, MUTED, WIDTH, house_style
 from simulations.reproduce.inversion import ABOUT, NAME
 from simulations.reproduce.inversion._ways import epsilon_words
-from simulations.reproduce.inversion.found import CLASS, NOTHING, SEEDS, Found, Outcome
+from simulations.reproduce.inversion.found import CLASS, NOTHING, SEEDS, Found
 
 WARNING = (
     "These are attacks: what they find is found, and what they do not find another may. They bound harm from below and "
@@ -40,35 +40,20 @@ def inversion_page(found: Found) -> str:
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     """The numbers of gradient inversion: head, and a row a model and a way to send."""
     head = ["model", "message", "its ε", "attack", "records", "label", "MSE", "PSNR, dB", "SSIM", "taken off, %"]
-    return head, [_row(each) for each in found.outcomes]
-
-
-def _row(own: Outcome) -> list[str]:
-    """A row of the table: a way to send, what was found of it, and how like it is."""
-    without = own.way in (NOTHING, CLASS)
-    return [
-        own.model, own.way, "–" if without else epsilon_words(own.epsilon), own.attack, str(own.records),
-        "–" if own.label is None else f"{100 * own.label:.0f}%", own.error.words(4), own.noise.words(1),
-        own.alike.words(2), f"{100 * own.gain.mean:.1f} ± {100 * own.gain.half:.1f}",
+    rows = [
+        [own.model, own.way, "–" if own.way in (NOTHING, CLASS) else epsilon_words(own.epsilon), own.attack,
+         str(own.records), "–" if own.label is None else f"{own.label:.0%}", own.error.words(4), own.noise.words(1),
+         own.alike.words(2), f"{100 * own.gain.mean:.1f} ± {100 * own.gain.half:.1f}"]
+        for own in found.outcomes
     ]  # fmt: skip
+    return head, rows
 
 
 def finding_words(found: Found) -> list[str]:
     """What gradient inversion shows, in sentences that are true under their intervals: a message each."""
     return [
-        f"{own.model}, {own.way}: {_verdict(own)}" for own in found.outcomes if own.way not in (NOTHING, CLASS)
+        f"{own.model}, {own.way}: {own.verdict}" for own in found.outcomes if own.way not in (NOTHING, CLASS)
     ]  # fmt: skip
-
-
-def _verdict(own: Outcome) -> str:
-    """What a message gives away beyond public records, in words: all, a share, or nothing that could be told."""
-    low, high = own.gain.mean - own.gain.half, own.gain.mean + own.gain.half
-    if low > 0.999:
-        return "the record itself"
-    if low > 0:
-        return f"nearer to the record than the mean public record: {100 * low:.0f} to {min(100 * high, 100):.0f}% of "\
-            "its squared error are gone"  # fmt: skip
-    return "no nearer than the mean public record" if high < 0 else "not told from the mean public record"
 
 
 def json_of(found: Found) -> str:
