@@ -57,6 +57,14 @@ class Foresees:
         return row[None]
 
 
+class NotesTheStep:
+    """Honest updates; notes how far the server goes for one."""
+
+    def on_updates(self, updates: Any, view: View) -> Any:
+        NOTES.append(view.step)
+        return updates
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoSymbols:
     """Sends symbols that the alphabet lacks."""
@@ -146,6 +154,7 @@ class Scene:
     progress: Any = None
     seeds: tuple[int, ...] = (1,)
     shared: int = 9
+    step: float = 1.0
 
     def view(self) -> View:
         source = Known(known=self.known, messages=self.messages, path=self.path)
@@ -153,7 +162,7 @@ class Scene:
         return View(
             knowledge=self.knowledge, seen=source, foresight=source if self.knowledge == "everything" else None,
             generators=lambda: generators, shared=lambda: default_rng(self.shared), mechanism=self.mechanism,
-            asked=self.asked, byzantine=self.byzantine,
+            asked=self.asked, byzantine=self.byzantine, step=self.step,
             progress=np.zeros(np.shape(self.known)[1]) if self.progress is None else self.progress,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clients.data import DATA_SETS, Data
+from clients.data.aside import NAMES
 from clients.data.features import Features, features_of
 from clients.data.features.making import PLACES, featured_pool
 from clients.data.pool import Pool
@@ -64,7 +65,8 @@ def data_set_of(table: Kind) -> Data:
 
     def made(own: Kind) -> Data:
         """The object of the table: of a set with features, the set beside them."""
-        given, settings = own.settings.get("features"), dict(own.settings)
+        given = own.settings.get("features")
+        settings = {name: value for name, value in own.settings.items() if name not in NAMES}  # which pool_of takes up
         if not isinstance(given, Mapping):  # a column's name, or how many there are: the set's own setting
             if given is not None and own.kind.startswith(f"{MODULE}:"):
                 features_of(given)  # which refuses it: arrays have no setting of that name

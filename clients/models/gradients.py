@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import nan
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -61,6 +61,14 @@ class Engine(Protocol):
 
     def where_records_meet(self) -> str:
         """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
+
+
+class Judged(NamedTuple):
+    """What a model makes of held-out records."""
+
+    figure: float  # accuracy, of numbers R²
+    loss: float  # the mean one
+    by_class: dict[int, float]  # accuracy among the records of each class that there are; of numbers none
 
 
 class Net:
@@ -232,9 +240,15 @@ class Net:
 
         R² is 1 − Σ(y − ŷ)²/Σ(y − ȳ)²: 1 of a model that is always right, 0 of one that always says the mean.
         """
+        found = self.judged(weights, x, y)
+        return found.figure, found.loss
+
+    def judged(self, weights: Floats, x: Floats, y: Labels) -> Judged:
+        """What a model makes of held-out x (records, *shape) and y (records,): accuracy or R², loss, and by class."""
         check_records(self, weights, x, y)
         self._engine.load(_tensor(weights)[None])
         right, loss = 0.0, 0.0  # of numbers the squared errors are counted
+        hit = np.zeros(len(x))
         for part in block_slices(len(x), _EVALUATED):
             labels = torch.tensor(y[part])
             try:
@@ -248,10 +262,12 @@ class Net:
             hits = (logits[:, 0].double() - labels) ** 2 if self.numbers else logits.argmax(1) == labels
             right += float(hits.sum())
             loss += float(losses.double().sum())
+            hit[part] = hits.numpy()
         if self.numbers:
             spread = float(((y - y.mean(dtype=np.float64)) ** 2).sum(dtype=np.float64))
-            return 1 - right / spread if spread else nan, loss / len(x)
-        return right / len(x), loss / len(x)
+            return Judged(1 - right / spread if spread else nan, loss / len(x), {})
+        by_class = {each: float(hit[y == each].mean()) for each in np.unique(y).tolist()}
+        return Judged(right / len(x), loss / len(x), by_class)
 
 
 def torch_on_one_thread() -> None:

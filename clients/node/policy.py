@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, assert_never
 
 from clients.data import DATA_SETS
+from clients.data.aside import beside_of
 from clients.data.featured import Featured, data_set_of, told_features
 from clients.data.pool import MOST_CLASSES
 from clients.node import _untrusted as untrusted
@@ -96,6 +97,8 @@ class Policy:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
             own = data_set_of(self.data)
+            if beside_of(self.data).aside:
+                raise FedprivError("data.aside is of studies: a node's own records are set aside for no server")
             if isinstance(own, Featured) and own.features.beside.public:
                 raise FedprivError("data.features: public = true is of data that are public: a node's own are not")
             numbers = getattr(own, "labels", "classes") == "numbers"

@@ -17,7 +17,7 @@ from clients.training.corrupting import ActsOnData, check_labels
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.aggregation import ClientVote, rule_alone
-from fedpriv.attacks import Acts, Silent, View
+from fedpriv.attacks import Acts, Silent, View, places_of
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packed.symbols import packing_of
 from fedpriv.population.participation import byzantine_clients
@@ -48,15 +48,16 @@ class Sent(NamedTuple):
 class Byzantine:
     """Who attacks in a study, and what each of them does at every step of a round."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self._study, self._attack = plan, plan.study, cast(Acts, plan.attack)
+    def __init__(self, plan: Plan, pool: Pool) -> None:
+        self._plan, self._study, self._attack = plan, plan.study, informed_attack(plan.study, pool)
+        self._places = places_of(self._attack)
         own = self._study.clients
         self.clients = byzantine_clients(own.count, own.attackers, self._study.run.seed)
         self._mechanism, self._one_vote = plan.mechanism, isinstance(rule_alone(plan.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
         """Rows of the Byzantine among these clients, where the study's attack has that method, such as on_data."""
-        if not hasattr(self._attack, method):
+        if method not in self._places:
             return []
         found: list[int] = np.flatnonzero(np.isin(clients, self.clients)).tolist()
         return found
@@ -135,9 +136,15 @@ class Byzantine:
             asked=len(insight.asked),
             byzantine=len(insight.byzantine),
             progress=insight.progress,
+            step=self._step(insight.round),
             one_vote=self._one_vote,
             memory={} if knowledge == "own" else insight.memory,
         )
+
+    def _step(self, round: int) -> float:
+        """How far the server goes for an update in a round, counted in what its client went; 1 of a single gradient."""
+        own, server = self._study.training, self._study.server
+        return 1.0 if own.local_steps == 1 else server.step_in(round, self._study.run.rounds) / own.learning_rate
 
     def _generator(self, round: int, client: int) -> Generator:
         """One attacker's own random stream in a round, from the study's seed."""
@@ -157,13 +164,37 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
     return failures
 
 
+def informed_attack(study: Study, pool: Pool) -> Acts:
+    """The attack of a study as its attackers have it, told all training records of its source class if it has one."""
+    attack = cast(Acts, study.attacker)
+    if getattr(attack, "source", None) is None or not hasattr(attack, "informed"):
+        return attack
+    numbers = np.flatnonzero(pool.y == attack.source)  # type: ignore[attr-defined]
+    return attack.informed(pool.batch(numbers[None])[0][0])
+
+
+def tried_records(study: Study, pool: Pool) -> tuple[Rows, Numbers] | None:
+    """The held-out records that a study's backdoor is tried on, stamped, and the label it wants; None without any."""
+    attack = informed_attack(study, pool)
+    if not hasattr(attack, "on_test") or not len(pool.y_test):
+        return None
+    x = attack.on_test(pool.x_test, pool.y_test)
+    if not len(x):
+        raise FedprivError("no held-out record has what the backdoor's trigger asks for, to try it on: data.held_out")
+    return x, np.full(len(x), attack.target)  # type: ignore[attr-defined]
+
+
 def check_records(study: Study, pool: Pool) -> None:
-    """Refuse a study whose attack on data is for other classes than the pool's: it is tried on no records."""
+    """Refuse a study whose attack on data is for other classes or records than the pool's: it is tried on no records.
+
+    A backdoor must have records to train on and, where any are held out, some to try it on.
+    """
     attack = cast(ActsOnData, study.attacker)
-    if hasattr(attack, "on_data"):
+    if "on_data" in places_of(attack):
         try:
             check_labels(attack, pool)
             attack.on_data(np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, [])
+            tried_records(study, pool)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
         except FAULTS:

@@ -86,7 +86,7 @@ class Cohort:
         self._prepared, self.plan, self.study, self._answers = prepared, prepared.plan, prepared.study, answers
         self.channel, self.source = self.plan.channel, source or self.study.privacy.noise
         self.pool, self.net, self.division = prepared.pool, prepared.net, prepared.division
-        self.byzantine = Byzantine(self.plan)
+        self.byzantine = Byzantine(self.plan, self.pool)
         self.corrupting = Corrupting(self.plan, self.pool.classes)
         private, working = self.plan.private_sum, (self.byzantine, self.corrupting)
         held = self.pool, self.net, self.division

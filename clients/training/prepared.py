@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from clients.data.aside import pool_kept
 from clients.data.featured import data_set_of
 from clients.data.pool import Pool
 from clients.data.splits import Division, Part, Uneven, divided_records
@@ -68,7 +69,8 @@ def forget_prepared() -> None:
 
 def pool_of(study: Study) -> Pool:
     """A study's records as a pool, loaded by its [data] table; whatever is wrong with them is one line."""
-    return _given("data", study.data.kind, lambda: data_set_of(study.data).load(), Pool)
+    pool = _given("data", study.data.kind, lambda: data_set_of(study.data).load(), Pool)
+    return _given("data", "", lambda: pool_kept(pool, study.data), Pool)
 
 
 def net_of(study: Study, pool: Pool) -> Net:

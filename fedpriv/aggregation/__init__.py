@@ -13,13 +13,15 @@ from typing import Annotated, Any
 
 from fedpriv.aggregation._before import Arc, Bucketing, Nnm, NormClipping
 from fedpriv.aggregation._centres import CenteredClipping, GeometricMedian
-from fedpriv.aggregation._chain import Before, Chain, GivesSigns, GivesSum, NeedsReference, Rule
+from fedpriv.aggregation._chain import Before, Chain, GivesSigns, GivesSum, HasMost, NeedsReference, Rule
+from fedpriv.aggregation._clusters import ClippedClustering, Flame
 from fedpriv.aggregation._distances import Bulyan, Krum, MultiKrum
 from fedpriv.aggregation._filters import Caf, Dnc
 from fedpriv.aggregation._order_statistics import Meamed, Median, TrimmedMean
 from fedpriv.aggregation._own import OwnRule, OwnStep
+from fedpriv.aggregation._subsets import Mda, Smea
 from fedpriv.aggregation._sums import Mean, NormTrimmedSum
-from fedpriv.aggregation._trust import FlTrust, SignGuard
+from fedpriv.aggregation._trust import FlTrust, MoNna, SignGuard
 from fedpriv.aggregation._votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.errors import FedprivError
@@ -37,16 +39,21 @@ __all__ = [
     "CenteredClipping",
     "Chain",
     "ClientVote",
+    "ClippedClustering",
     "Dnc",
     "FlTrust",
+    "Flame",
     "GeometricMedian",
     "GivesSigns",
     "GivesSum",
+    "HasMost",
     "Krum",
     "MajorityVote",
+    "Mda",
     "Meamed",
     "Mean",
     "Median",
+    "MoNna",
     "MultiKrum",
     "NeedsReference",
     "Nnm",
@@ -55,6 +62,7 @@ __all__ = [
     "OwnStep",
     "Rule",
     "SignGuard",
+    "Smea",
     "TrimmedMean",
     "WeightedVote",
     "finite_rows",
@@ -81,6 +89,7 @@ RULES = Registry(
     (
         Mean, MajorityVote, ClientVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum,
         Bulyan, GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard,
+        Mda, Smea, MoNna, ClippedClustering, Flame,
     ),
     beside=BesideRule,
 )  # fmt: skip

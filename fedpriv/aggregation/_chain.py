@@ -18,8 +18,8 @@ MOST = 1 << 18  # rows, past which no clients are waited for
 class Rule(Protocol):
     """A matrix of one row a client in, a vector out.
 
-    A rule that assumes a number of attackers names the setting for it in `assumes`; `GivesSigns`, `GivesSum`
-    and `NeedsReference` are what else some say.
+    A rule that assumes a number of attackers names the setting for it in `assumes`; `GivesSigns`, `GivesSum`,
+    `NeedsReference` and `HasMost` are what else some say.
     """
 
     needs_rows: ClassVar[bool]
@@ -61,6 +61,15 @@ class NeedsReference(Protocol):
     @property
     def root(self) -> int:
         """From how many records, which the server holds itself, its own update for the rule is computed."""
+
+
+@runtime_checkable
+class HasMost(Protocol):
+    """A rule whose work grows so fast with the messages that there are a most."""
+
+    @property
+    def most(self) -> int:
+        """The most messages the rule can work with; a study that asks more is refused."""
 
 
 class Before(Protocol):

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
-from fedpriv.aggregation.rows import measured_rows, weighted_sum
+from fedpriv.aggregation.rows import measured_rows, scaled_rows, weighted_sum
+
+Places = NDArray[np.intp]
 
 _BLOCK = 1 << 22  # numbers at once
 _OFF = 64  # a centre so many times as far off, squared, as points are from each other is not among them
@@ -59,6 +62,16 @@ class Cloud:
         return Cloud(weights @ self.products @ weights.T)
 
 
+def cosines(rows: Vector, sizes: Vector) -> Vector:
+    """The cosine between any two messages, (n, n), of the norms `sizes`, for rules of directions; with 0 it is 0.
+
+    >>> cosines(np.array([[1.0, 0.0], [3.0, 4.0], [0.0, 0.0]]), np.array([1.0, 5.0, 0.0])).round(1).tolist()
+    [[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    units = scaled_rows(rows, 1 / np.where(sizes > 0, sizes, 1))
+    return np.clip(_products(units, np.zeros(rows.shape[1], rows.dtype)), -1, 1)
+
+
 def _products(rows: Vector, centre: Vector) -> Vector:
     """Inner products of messages about a centre, (n, n), for a cloud.
 
@@ -91,3 +104,10 @@ def weighed(rule: Weighing, matrix: Vector) -> Vector:
     rows, sizes = measured_rows(matrix, rule.least, rule)
     with one_thread():
         return weighted_sum(rule.weights(Cloud.of(rows, sizes)), rows)
+
+
+def equally(count: int, chosen: Places) -> Vector:
+    """The weights, of `count` messages, of the mean of the chosen ones: the same for all these, 0 for others."""
+    weights = np.zeros(count)
+    weights[chosen] = 1 / len(chosen)
+    return weights

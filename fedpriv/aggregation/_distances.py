@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
-from fedpriv.aggregation._cloud import Cloud, weighed
+from fedpriv.aggregation._cloud import Cloud, Places, equally, weighed
 from fedpriv.aggregation._order_statistics import nearest_mean
 from fedpriv.aggregation.rows import Aid, Attackers, measured_rows
 from fedpriv.errors import whole
 from fedpriv.settings import check_fields
-
-Places = NDArray[np.intp]
 
 _LOST = 1e-9  # of a sum that was: what is left of it after subtractions has too few digits
 
@@ -51,7 +48,7 @@ class Krum:
 
     def weights(self, cloud: Cloud) -> Vector:
         """The weights that choose one message, 1 at its place and 0 elsewhere."""
-        return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:1])
+        return equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +81,7 @@ class MultiKrum:
     def weights(self, cloud: Cloud) -> Vector:
         """The weights of the messages in the mean: one weight for all that are kept, 0 for the others."""
         kept = self.kept or len(cloud) - self.byzantine
-        return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:kept])
+        return equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:kept])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +123,6 @@ def _ranked(squares: Vector, byzantine: int) -> Places:
     near = len(squares) - byzantine - 2
     nearest = np.sort(squares, axis=1)[:, : near + 1]  # each point itself is its nearest, at 0
     return np.argsort(nearest.sum(axis=1), kind="stable")
-
-
-def _equally(count: int, chosen: Places) -> Vector:
-    """The weights, of `count` messages, of the mean of the chosen ones: the same for all these, 0 for others."""
-    weights = np.zeros(count)
-    weights[chosen] = 1 / len(chosen)
-    return weights
 
 
 def _one_by_one(squares: Vector, byzantine: int, wanted: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Rules that judge rows by what they point to: the server's own update, or the signs of most."""
+"""Rules that judge rows by the server's own update, or by the signs of most."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._cloud import equally
 from fedpriv.aggregation._mean_shift import largest_cluster
-from fedpriv.aggregation.rows import Aid, measured_rows, row_norms, weighted_sum
+from fedpriv.aggregation.rows import Aid, Attackers, measured_rows, row_norms, weighted_sum
 from fedpriv.errors import FedprivError, limited, positive, probability, real, whole
 from fedpriv.settings import check_fields
 
@@ -51,6 +52,44 @@ class FlTrust:
             if not (total := trust.sum()) > 0:
                 raise FedprivError(f"{self} trusts nobody: no message points the way of the server's own update")
             return weighted_sum(trust / total * size / np.where(sizes > 0, sizes, 1), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoNna:
+    """The mean of the n − f rows nearest to one's own: Farhadkhani et al. 2023 (ICML, arXiv 2209.10931), as a server's.
+
+    There each worker's own vector is the pivot; here it is the server's update, from `root` records that it holds, as
+    FlTrust's. It chooses and is not averaged. Of rows as near, the first.
+
+    >>> MoNna(byzantine=1, root=10)(np.array([[1.0], [2.0], [9.0]]), Aid(reference=np.array([1.9])))
+    array([1.5])
+    """
+
+    byzantine: Attackers
+    root: Annotated[int, whole, "records drawn from the training data: the server has a copy of them"]
+
+    needs_rows: ClassVar[bool] = True
+    needs_reference: ClassVar[bool] = True
+    assumes: ClassVar[str] = "byzantine"
+
+    def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers none from 0 on, or root records none from 1 on."""
+        check_fields(self)
+
+    @property
+    def least(self) -> int:
+        """The fewest messages of which most are honest, 2f + 1; a round with fewer is refused."""
+        return 2 * self.byzantine + 1
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The mean of the messages nearest to `aid.reference`, rows that are not finite left out: the direction."""
+        own = None if aid is None else aid.reference
+        if own is None:
+            raise FedprivError(f"{self} needs a reference: the server's own update")
+        rows, _ = measured_rows(matrix, self.least, self)
+        with one_thread():
+            away = np.concatenate([row_norms(row[None] - own.astype(rows.dtype)) for row in rows])
+            return weighted_sum(equally(len(rows), np.argsort(away, kind="stable")[: len(rows) - self.byzantine]), rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 An attack on the *data* changes a client's records before it trains, one on the *update* what it computed, before an
 honest clip and mechanism. One on the *message* skips the mechanism and sends symbols of its own choice inside the
-alphabet; a *residue* lies outside it, which only secure aggregation hides; the *bytes* may be anything.
+alphabet; a *residue* lies outside it, which only secure aggregation hides; the *bytes* may be anything. A *backdoor*
+acts in two places, and is tried on held-out records.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Protocol, get_args
 from numpy.random import Generator
 
 from fedpriv._base.arrays import Symbols, Vector
+from fedpriv.attacks._backdoor import Backdoor
 from fedpriv.attacks._crafted import Alie, Ipm, OptAlie, OptIpm
 from fedpriv.attacks._data import FeatureNoise, LabelFlip, RandomLabel, TargetedFlip
 from fedpriv.attacks._fang import FangKrum, FangTrim
@@ -27,8 +29,9 @@ from fedpriv.registry import Registry, kind_of
 from fedpriv.trust import Word, curated, sums_only
 
 METHODS = ("on_data", "on_updates", "on_messages", "on_residues", "on_bytes")
+_BACKDOOR = ("informed", "on_test")  # what a backdoor has besides
 _SHIPPED = (
-    LabelFlip, RandomLabel, TargetedFlip, FeatureNoise,
+    LabelFlip, RandomLabel, TargetedFlip, FeatureNoise, Backdoor,
     SignFlip, RandomNoise, BitFlip, PoisonedFl, NonFinite, Zero,
     Ipm, Alie, OptIpm, OptAlie, MinMax, MinSum, Mimic, FangTrim, FangKrum,
     OutputPoisoning, VoteAgainst, OmniscientVote, Residue,
@@ -37,14 +40,16 @@ _LEVELS: tuple[Knowledge, ...] = get_args(Knowledge)
 
 __all__ = [
     "ATTACKS", "Attack", "Knowledge", "SignFlip", "Silent", "View", "VoteAgainst",
-    "attack_of", "check_attack", "knowledge_of", "settled_attack",
+    "attack_of", "check_attack", "knowledge_of", "places_of", "settled_attack",
     *(kind.__name__ for kind in _SHIPPED if kind not in (SignFlip, VoteAgainst)),
 ]  # fmt: skip
 
 
 class Attack(Protocol):
-    """Each attack has one of METHODS, which is called for one attacker after the other: who fails, fails alone.
+    """Each attack has some of METHODS, which are called for one attacker after the other: who fails, fails alone.
 
+    `places`, where a class has it, are those of them by which it acts with its settings; without, all that it has. A
+    backdoor has `on_test`, and `target`, the class that the model is to give for every record from there.
     An attack that raises was not carried out, and one that never is was not tried; to send nothing, raise `Silent`.
     `knowledge`, where a class has it, lists what it can work with, the default first; without, any, by default "own".
     """
@@ -68,6 +73,12 @@ class Acts(Attack, Protocol):
     def on_bytes(self, frame: bytes) -> bytes:
         """The bytes that one attacker sends in the place of its frame."""
 
+    def informed(self, records: Vector) -> Acts:
+        """The attack of those who have all records (records, *shape) of its `source` class to train on."""
+
+    def on_test(self, x: Vector, y: Vector) -> Vector:
+        """The records, of these held-out ones, that a backdoor is tried on, as its attackers would show them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BesideAttack:
@@ -76,7 +87,17 @@ class BesideAttack:
     knowledge: Annotated[Knowledge | None, "whose updates the attackers know; the first that it can work with"] = None
 
 
-ATTACKS: Registry[Attack] = Registry("attack", Acts, _SHIPPED, optional=METHODS, beside=BesideAttack)
+ATTACKS: Registry[Attack] = Registry("attack", Acts, _SHIPPED, optional=METHODS + _BACKDOOR, beside=BesideAttack)
+
+
+def places_of(attack: object) -> tuple[str, ...]:
+    """Where an attack acts, by its methods, such as on_data: as its own `places` say, or all of METHODS that it has.
+
+    >>> places_of(SignFlip()), places_of(Backdoor(skips=True))
+    (('on_updates',), ('on_data', 'on_messages'))
+    """
+    own: tuple[str, ...] | None = getattr(attack, "places", None)
+    return tuple(method for method in METHODS if hasattr(attack, method)) if own is None else own
 
 
 def attack_of(kind: str, settings: Mapping[str, Any]) -> Attack:
@@ -96,7 +117,7 @@ def settled_attack(
     seeded: bool,  # whether the study's seed decides the noise, so that it can be foreseen
     plain: bool,  # whether updates are sent as they are, by no mechanism
 ) -> dict[str, Any]:
-    """A study's settings of its attack, all of them written out; refused where attack or knowledge cannot be.
+    """A study's settings of its attack, all written out but those of None; refused where attack or knowledge cannot be.
 
     >>> settled_attack(Alie(), {}, trust="local", seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
@@ -104,7 +125,7 @@ def settled_attack(
     knowledge = knowledge_of(attack, settings.get("knowledge"))
     check_attack(attack, knowledge, trust=trust, seeded=seeded, plain=plain)
     own = asdict(attack) if is_dataclass(attack) and not isinstance(attack, type) else {}
-    return {**settings, "knowledge": knowledge, **own}
+    return {**settings, "knowledge": knowledge, **{name: value for name, value in own.items() if value is not None}}
 
 
 def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
@@ -133,7 +154,7 @@ def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
 
 def check_attack(attack: Attack, knowledge: Knowledge, *, trust: Word, seeded: bool, plain: bool) -> None:
     """Refuse a study's attack that never acts, or that nobody could do under its trust, noise and mechanism."""
-    name, methods = kind_of(attack), [method for method in METHODS if hasattr(attack, method)]
+    name, methods = kind_of(attack), places_of(attack)
     if not methods:
         raise FedprivError(f"{name} has none of the methods {', '.join(METHODS)}")
     if knowledge == "everything" and curated(trust):

@@ -62,6 +62,7 @@ class View:
     asked: int  # clients in this round, n
     byzantine: int  # attackers among them, f
     progress: Vector  # the weights now less the initial ones
+    step: float = 1.0  # how far the server goes for an update in this round, counted in what its client went
     one_vote: bool = False  # whether the rule takes one sign of each message, a ClientVote
     memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
 

@@ -123,7 +123,7 @@ ROUND: Mapping[str, Check] = {
 IN_SOME_ROUNDS: Mapping[str, Check] = {
     "still": lambda value: value is True,  # where the direction was 0 in every coordinate
     "mu": _or_null(is_mu), "beta": _or_null(is_beta), "r2": _or_null(is_number), "evaluated": _or_null(is_found),
-    "labels": _or_null(is_histogram),
+    "labels": _or_null(is_histogram), "accuracy_by_class": _each(is_share), "backdoor": is_share,
     "tolerance": _or_null(is_share), "votes": _or_null(_each(_or_null(is_finite))), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip

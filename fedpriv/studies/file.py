@@ -19,7 +19,13 @@ from fedpriv.studies.study import Kind, Study
 Changes = Iterable[str] | Mapping[str, Any]  # each "table.key=value", or values by their paths
 
 
-def parsed_study(content: str | Mapping[str, Any], *, name: str = "study", overrides: Changes = ()) -> Study:
+def parsed_study(
+    content: str | Mapping[str, Any],
+    *,
+    name: str = "study",
+    overrides: Changes = (),
+    given: str = "STUDY",  # what a command is given to find it
+) -> Study:
     """The checked study of a TOML text, or of tables, after overrides; errors name `name` and the dotted path.
 
     >>> parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"]).clients.count
@@ -30,7 +36,7 @@ def parsed_study(content: str | Mapping[str, Any], *, name: str = "study", overr
     """
     table = study_tables(content, name=name, overrides=overrides)
     if "sweep" in table:
-        raise FedprivError(f"{name}: its [sweep] table makes it many studies: fedpriv sweep runs them")
+        raise FedprivError(f"{name}: its [sweep] table makes it many studies: fedpriv sweep {given} runs them")
     try:
         return study_of(table)
     except FedprivError as error:
@@ -103,7 +109,7 @@ def study_of(table: Mapping[str, Any]) -> Study:
 def read_study(source: str, overrides: Changes = ()) -> Study:
     """The study of a file, of a name among those that ship with fedpriv, or of a TOML text, after its overrides."""
     content, name = content_of(source)
-    return parsed_study(content, name=name, overrides=overrides)
+    return parsed_study(content, name=name, overrides=overrides, given="STUDY" if "\n" in source else source)
 
 
 def open_study(source: Study | str | PathLike[str] | Mapping[str, Any], overrides: Changes = ()) -> Study:

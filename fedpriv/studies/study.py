@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from fedpriv.aggregation import (
     Chain,
     GivesSigns,
+    HasMost,
     MajorityVote,
     OwnStep,
     Rule,
@@ -180,6 +181,9 @@ class Study:
         asked = self.clients.most_asked
         if rule.least > asked:
             raise FedprivError(f"aggregation: {rule} needs {rule.least} clients, but a round asks {asked} at most")
+        alone, rows = rule_alone(rule), rule.left(asked) if isinstance(rule, Chain) else asked
+        if isinstance(alone, HasMost) and rows > alone.most:
+            raise FedprivError(f"aggregation: {alone} works with {alone.most} rows at most, but a round has {rows}")
 
     def _check_symbols(self, rule: Rule) -> None:
         """Refuse a study's majority vote of reals: a sum of trials and a vote a client are two rules, not one."""

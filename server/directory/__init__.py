@@ -24,6 +24,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
 from fedpriv.studies.study import Study
+from server.directory.code import checkout_commit
 
 STUDY = "study.toml"
 ENVIRONMENT = "environment.json"  # what ran it, where its data lay, and its name
@@ -80,7 +81,7 @@ def prepare_directory(directory: Path, study: Study, resume: bool, where: str | 
             for package in PACKAGES:
                 with suppress(PackageNotFoundError):  # its code came by another way, as Flower's own does
                     about[package] = version(package)
-            about |= {"modules": os.environ.get(MODULES), "data": where}
+            about |= {"commit": checkout_commit(), "modules": os.environ.get(MODULES), "data": where}
             about |= {"run": secrets.token_hex(8), "study_format": identity.FORMAT}
             replace_file(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replace_file(file, study_file.study_text(study).encode(), mode=0o644)

@@ -31,6 +31,8 @@ class Totals:
     still: int = 0  # of those used, whose direction was 0 in every coordinate
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
+    by_class: Line | None = None  # the accuracy of each class's records, likewise
+    backdoor: float | None = None  # which share of the records with an attack's trigger it has, likewise
     evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
     labels: Line | None = None  # of which classes clients' records are, by what each told once
     best: float | None = None  # of these, the first that the run has, so far; of answers what they prove at least
@@ -60,6 +62,8 @@ class Totals:
         self.still += line.get("still", False)
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
+        self.by_class = line.get("accuracy_by_class") or self.by_class
+        self.backdoor = line.get("backdoor", self.backdoor)
         self.evaluated = line.get("evaluated") or self.evaluated
         self.labels = line.get("labels") or self.labels
         held_out = any(own is not None for own in (self.accuracy, self.r2))  # which go before answers
@@ -110,6 +114,8 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "accuracy": totals.accuracy,
         **({} if header["data"]["classes"] else {"r2": totals.r2}),
         **({"accuracy_is": header["accuracy_is"]} if "accuracy_is" in header else {}),
+        **({"accuracy_by_class": totals.by_class} if totals.by_class else {}),
+        **({"backdoor": totals.backdoor} if totals.backdoor is not None else {}),
         **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         **({"labels": totals.labels} if "labels" in header.get("evaluation", {}) else {}),
         "rounds": end["rounds"],

@@ -23,6 +23,7 @@ from server.progress.words import (
     epsilons_in_words,
     finding_words,
     measured_words,
+    share_words,
     tally_words,
     unit_and_trust,
     units_in_words,
@@ -74,6 +75,8 @@ class Progress:
         for measured in (line, line.get("evaluated") or {}):  # on held-out records, else by clients' answers
             if measured.get("accuracy") is not None or measured.get("r2") is not None:
                 self._measured = " ".join(measured_words(measured))
+                if (success := measured.get("backdoor")) is not None:
+                    self._measured += f", backdoor {share_words(success)}"
                 break
         if line.get("tolerance") is not None:
             self._tolerance = line["tolerance"]

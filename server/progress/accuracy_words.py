@@ -74,8 +74,17 @@ def labels_rows(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def accuracy_rows(measured: Mapping[str, Any], said: str, found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Rows of a run's table on its accuracy, or R²: on held-out records, whose they are, and by clients' answers."""
+    """Rows of a run's table on its accuracy, or R²: on held-out records, by class, a backdoor's, by clients' answers.
+
+    >>> accuracy_rows({"accuracy": 0.5, "accuracy_by_class": {"0": 1.0, "1": 0.0}, "backdoor": 0.8341}, "", None)[1:]
+    [('by class', '0: 1.000, 1: 0.000'), ('backdoor', '0.834 of the records with its trigger are taken for its target')]
+    """
     rows = [measured_words(measured), *([("", said)] if said else [])]
+    if own := measured.get("accuracy_by_class"):
+        shown = ", ".join(f"{name}: {share_words(share)}" for name, share in list(own.items())[:FEW])
+        rows.append(("by class", shown + "; the others stand in the records" * (len(own) > FEW)))
+    if (success := measured.get("backdoor")) is not None:
+        rows.append(("backdoor", f"{share_words(success)} of the records with its trigger are taken for its target"))
     return [*rows, ("by answers", answers_words(found))] if found else rows
 
 

@@ -32,6 +32,7 @@ from server.progress.listening import OnRound, tell_round
 from server.rounds._answers import evaluated_line
 from server.rounds._ending import end_of
 from server.rounds._header import check_header, header_of, released, released_beside
+from server.rounds._held_out import HeldOut
 from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
 from server.rounds.inbox import Inbox
@@ -95,6 +96,7 @@ class Rounds:
         self._masked = masked  # whether the driver masks sums
         self._name = name  # of this run of the study
         self._size = size_of(self.plan)
+        self._held_out = HeldOut(prepared)
         self._measuring = Measuring(prepared) if self.study.run.measure_votes else None
         path = directory / RECORDS
         if path.exists():
@@ -240,22 +242,19 @@ class Rounds:
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
         """The round's line of the records: who answered, accuracy, what was spent, bytes and what went wrong."""
-        loss = figure = tolerance = None
+        weights = tolerance = None
         spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
-            if len(self.pool.y_test) and (self.study.evaluation is None or self.study.evaluation.public):
-                weights = state.weights.astype(np.float32)
-                figure, loss = self.net.evaluate(weights, self.pool.x_test, self.pool.y_test)
+            weights = state.weights.astype(np.float32)
             spent = self.plan.spent(most_given(*self._journal.given(state.round)))
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
+        held_out = self._held_out.line(weights)
         line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
-            "skipped": skipped, "loss": loss, "accuracy": figure, **spent,
-            "bytes_up": inbox.sent(self._size.whole), "note": inbox.note,
+            "skipped": skipped, "loss": held_out.pop("loss"), "accuracy": held_out.pop("accuracy"), **spent,
+            "bytes_up": inbox.sent(self._size.whole), "note": inbox.note, **held_out,
         }  # fmt: skip
-        if self.net.numbers:
-            line |= {"accuracy": None, "r2": figure}
         if self.study.server.tolerance:
             line["tolerance"] = tolerance
         private = self.plan.private_sum  # or a curator, whose clip norm is what may adapt

@@ -87,7 +87,7 @@ class Walks:
         pool = Pool(rows, labels, rows[:0], labels[:0], classes=2, divide=1.0, subtract=0.0)
         hands = _Hands(dict(zip(numbers.tolist(), held.tolist(), strict=True)), self.replaced)
         hiding = Hiding(
-            study, walk, pool, cast(Net, _Linear()), cast(Division, hands), Byzantine(plan),
+            study, walk, pool, cast(Net, _Linear()), cast(Division, hands), Byzantine(plan, pool),
             Corrupting(plan, pool.classes), study.privacy.noise,
         )  # fmt: skip
         wrong = (np.array([0, 0, -1, 1]) * walk.ball / sqrt(2)).astype(np.float32)  # about class 0, by the bias

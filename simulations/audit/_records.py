@@ -93,7 +93,7 @@ class Records:
         pool = Pool(rows, labels, rows[:0], labels[:0], classes=2, divide=1.0, subtract=0.0)
         releasing = Releasing(
             study, self.private, pool, cast(Net, _Frozen()), cast(Division, hands),
-            Byzantine(plan), Corrupting(plan, pool.classes), study.privacy.noise,
+            Byzantine(plan, pool), Corrupting(plan, pool.classes), study.privacy.noise,
         )  # fmt: skip
         first = np.array([self.study.first_settings] * len(numbers)).reshape(len(numbers), -1)
         weights, out = np.zeros(DIMENSION, np.float32), np.empty((len(numbers), DIMENSION), np.float32)

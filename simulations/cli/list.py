@@ -32,8 +32,9 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
-from simulations.cli._command import JSON, Commands, add_command, option
+from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import print_json, show_found
+from simulations.report.latex.references import bibliography
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,
@@ -59,6 +60,7 @@ examples:
   fedpriv list
   fedpriv list rules
   fedpriv list Ternary
+  fedpriv list Krum --bibtex      the papers to cite; of a run or a sweep, fedpriv report --latex has them
 """
 SCHEMA_HELP = """\
 A study whose first line is "#:schema study.schema.json" is completed and checked by editors that know TOML.
@@ -71,7 +73,10 @@ example:
 def add_to(commands: Commands) -> None:
     """Add `fedpriv list` and `fedpriv schema` to the command's parser."""
     name = option("name", "NAME", "a family, a kind or a table: each of its settings", nargs="*")
-    add_command(commands, "list", run_list, (name, JSON), description="What a study can choose from.", epilog=HELP)
+    bibtex = flag("--bibtex", "the papers of NAME's kinds, or of all, as BibTeX")
+    add_command(
+        commands, "list", run_list, (name, bibtex, JSON), description="What a study can choose from.", epilog=HELP
+    )
     schema = "The JSON Schema of a study, for editors."
     add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), description=schema, epilog=SCHEMA_HELP)
 
@@ -84,8 +89,13 @@ def schema_text() -> str:
 def run_list(options: argparse.Namespace) -> None:
     """Run `fedpriv list`: print all families and shipped studies, or one family, or each setting of a kind or table."""
     name = " ".join(options.name)
-    if name and name not in FAMILIES:
-        found = _named(name)
+    found = _named(name) if name and name not in FAMILIES else []
+    if options.bibtex:
+        families_of = [FAMILIES[name]] if name in FAMILIES else [] if name else FAMILIES.values()
+        text = bibliography([each["kind"] for each in found] + [kind for family in families_of for kind in family])
+        show_found({"bibtex": text}, text.rstrip(), options.json)
+        return
+    if found:
         show_found({"found": found}, "\n\n".join(map(_page, found)), options.json)
         return
     families = {name: FAMILIES[name]} if name else FAMILIES

@@ -9,25 +9,25 @@ from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
 from server.directory import modules_of
-from server.progress.words import LETTERS
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
 from simulations.figures.files import put_files
 from simulations.figures.tables import FORMATS, Table
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
-from simulations.report.run.labels import run_labels
+from simulations.report.run.labels import side_by_side
 from simulations.report.run.runs import Run
 from simulations.report.run.tables import run_tables
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
-from simulations.report.written import runs_of, sweep_of, write_report
+from simulations.report.written import runs_of, sweep_of, write_paper, write_report
 
 HELP = """\
 examples:
   fedpriv report runs/digits
   fedpriv report runs/small-peak runs/one-bit runs/peak-is-clip      the page of the first compares all three
   fedpriv report runs/digits --no-html --csv tables      rounds.csv, refusals.csv, runs.csv
+  fedpriv report runs/digits --latex      a paper of it: report/latex/main.tex
   fedpriv report out/quick       a sweep, finished or not: the answer, heat-maps, curves, every cell
 """
 
@@ -38,6 +38,7 @@ OPTIONS = (
     ),
     JSON,
     flag("--no-html", "the table alone: no figures and no page"),
+    flag("--latex", "what a paper takes, to DIR/report/latex: PDF figures, tables, references.bib, main.tex"),
     option("--csv", "DIR", "write tables for programs there as CSV: a run's rounds, a sweep's cells, …"),
     option("--parquet", "DIR", "write the same there as Parquet (fedpriv[parquet])"),
 )
@@ -56,20 +57,21 @@ def run_report(options: argparse.Namespace) -> None:
         grid = sweep_of(options.directories)
         tables = _tables(options, sweep_report.sweep_tables(grid))
         files = [] if options.no_html else sweep_report.write_sweep_report(grid)
+        paper = write_paper(grid) if options.latex else []
         show_found(
-            sweep_report.sweep_summary(grid) | _written(files, "files") | tables,
-            sweep_report.sweep_text(grid) + _page(files),
+            sweep_report.sweep_summary(grid) | _written(files, "files", paper) | tables,
+            sweep_report.sweep_text(grid) + _page(files, paper),
             options.json,
         )
         return
     runs = runs_of(options.directories)
     tables = _tables(options, run_tables(runs))
     files = [] if options.no_html else write_report(runs)
+    paper = write_paper(runs) if options.latex else []
     first, *others = [facts.run_summary(run) | audit_facts.audit_summary(run) for run in runs]
-    found = first | _written(files, "figures") | tables | ({"compared": others} if others else {})
-    show_found(
-        found, run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files), options.json
-    )
+    found = first | _written(files, "figures", paper) | tables | ({"compared": others} if others else {})
+    words = run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files, paper)
+    show_found(found, words, options.json)
 
 
 def _tables(options: argparse.Namespace, tables: Mapping[str, Table]) -> dict[str, list[str]]:
@@ -82,14 +84,17 @@ def _tables(options: argparse.Namespace, tables: Mapping[str, Table]) -> dict[st
     return found
 
 
-def _written(files: Sequence[Path], others: str) -> dict[str, Any]:
-    """The files a report wrote, for `fedpriv report --json`: the page, and under the name `others` the rest."""
-    return {"page": str(files[0]), others: list(map(str, files[1:]))} if files else {}
+def _written(files: Sequence[Path], others: str, paper: Sequence[Path]) -> dict[str, Any]:
+    """The files a report wrote, for `fedpriv report --json`: the page, under the name `others` the rest, a paper's."""
+    found: dict[str, Any] = {"page": str(files[0]), others: list(map(str, files[1:]))} if files else {}
+    return found | ({"latex": list(map(str, paper))} if paper else {})
 
 
-def _page(files: Sequence[Path]) -> str:
-    """The last lines of `fedpriv report` on a terminal: where the page is; "" where none was written."""
-    return f"\n\npage: {files[0]}" if files else ""
+def _page(files: Sequence[Path], paper: Sequence[Path]) -> str:
+    """The last lines of `fedpriv report` on a terminal: where the page is, and the paper; "" where none was written."""
+    named = {"page": files[:1], "paper": paper[:1]}
+    found = "\n".join(f"{name}: {file}" for name, own in named.items() for file in own)
+    return f"\n\n{found}" if found else ""
 
 
 def run_table(run: Run) -> str:
@@ -101,11 +106,4 @@ def run_table(run: Run) -> str:
 
 def runs_compared(runs: Sequence[Run]) -> str:
     """Several runs as `fedpriv report` prints them beside one another for people, a row each."""
-    head = ["", *(name for name, _ in facts.comparison_row(runs[0]))]
-    return aligned_table(
-        head,
-        [
-            [f"{letter}  {name}", *(text for _, text in facts.comparison_row(run))]
-            for letter, name, run in zip(LETTERS, run_labels(runs), runs, strict=False)
-        ],
-    )
+    return aligned_table(*side_by_side(runs))

@@ -12,7 +12,7 @@ from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, nearest_hint, positive
 from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli._words import as_real, as_whole
-from simulations.reproduce import lecture
+from simulations.reproduce import inversion, lecture
 from simulations.reproduce.ptr.tables_published import TABLES
 from simulations.reproduce.stobatch.published import FIGURES
 
@@ -28,6 +28,8 @@ A table, or a figure stobatch- or lecture-: trains for as long as --budget says,
 paper's, as NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a
 budget images take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and
 settings.
+An attack, inversion: what a server makes of one client's message, as inversion.png, .md and .json, in a minute or two;
+with a budget fewer records are found by matching gradients.
 
 examples:
   fedpriv reproduce --list
@@ -38,6 +40,7 @@ examples:
   fedpriv reproduce ptr-table-1 --seeds 1          in as many steps as are meant; later with more seeds
   fedpriv reproduce prime-figure-1 --budget 10
   fedpriv reproduce stobatch-figure-2 --budget 15
+  fedpriv reproduce inversion --data digits
 """
 
 
@@ -45,13 +48,13 @@ OPTIONS = (
     option("name", "NAME", "what to reproduce (without it: what there is)", nargs="?"),
     flag("--list", "what there is"),
     option(
-        "--budget", "MINUTES", "a table, a figure prime-, lecture- or stobatch-: as much as fits; another figure: "
-        "refuse what would take longer", type=as_real,
+        "--budget", "MINUTES", "a table, a figure prime-, lecture- or stobatch-, inversion: as much as fits; another "
+        "figure: refuse what would take longer", type=as_real,
     ),
     option(
-        "--data", "DIR", "a table, or a figure lecture- or stobatch-: idx files of images in this directory, for "
-        "ptr-table-1-cifar CIFAR-10's files, or the word digits (default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, "
-        "else digits; of lecture- digits)",
+        "--data", "DIR", "a table, a figure lecture- or stobatch-, or inversion: idx files of images in this "
+        "directory, for ptr-table-1-cifar CIFAR-10's files, or the word digits (default: $FEDPRIV_DATA, else Debian's "
+        "Fashion-MNIST, else digits; of lecture- and inversion digits)",
     ),
     option(
         "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
@@ -80,13 +83,13 @@ def run(options: argparse.Namespace) -> int:
         positive(budget=options.budget)
     if options.name is None or options.list:
         print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TEXTS | TABLES | FIGURES).items()))
-        print(f"{lecture.NAME}  {lecture.ABOUT}")
+        print(f"{lecture.NAME}  {lecture.ABOUT}\n{inversion.NAME}  {inversion.ABOUT}")
         return 0
     if options.images is not None and options.name not in FIGURES:
         raise FedprivError(f"--images: {options.name} attacks none")
     if options.seeds is not None and options.name not in TABLES:
         raise FedprivError(f"--seeds: {options.name} is no table")
-    if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES, lecture.NAME]):
+    if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES, lecture.NAME, inversion.NAME]):
         hint = nearest_hint(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     if options.data is not None and options.name in CATALOGUE | TEXTS:
@@ -96,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
         return _train(options.name, out, options.budget, options.data, options.seeds)
     if options.name == lecture.NAME:
         return _compare(out, options.budget, options.data)
+    if options.name == inversion.NAME:
+        return _invert(out, options.budget, options.data)
     if options.name in FIGURES:
         return _measure(options.name, out, options.budget, options.data, options.images)
     if options.name in TEXTS:
@@ -158,6 +163,18 @@ def _compare(out: Path, minutes: float | None, data: str | None) -> int:
     content = {".md": words.encode(), ".csv": rows.encode(), ".png": page.lecture_picture(found)}
     _write(out, lecture.NAME, content, _below(page.table_of(found), page.finding_words(found)))
     return 1 if found.sweep.those("failed") else 0
+
+
+def _invert(out: Path, minutes: float | None, data: str | None) -> int:
+    """Carry out gradient inversions on messages of every kind: write the page, its numbers and pictures; print them."""
+    from simulations.reproduce.inversion import page
+    from simulations.reproduce.inversion.found import worked_inversions
+
+    found = worked_inversions(data, minutes)
+    words, numbers = page.inversion_page(found), page.json_of(found)
+    content = {".md": words.encode(), ".json": numbers.encode(), ".png": page.inversion_picture(found)}
+    _write(out, inversion.NAME, content, _below(page.table_of(found), [*page.finding_words(found), page.WARNING]))
+    return 0
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The figures of a report: each as a PNG for a talk and as an SVG whose colours follow the page, light or dark."""
+"""The figures of a report: each as PNG for a talk, as SVG whose colours follow the page, light or dark, or as PDF."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from math import sqrt
 from textwrap import wrap
 from typing import Any
 
@@ -30,6 +32,8 @@ ON_PAGE = {  # what a colour is called on the page, which says what it is there 
 }  # fmt: skip
 KEY = 56  # letters of a line in a figure's key
 WIDTH = 4.8  # inches: on a telephone its letters are still letters
+COLUMN, PAGE = 3.35, 6.9  # inches: one column of a paper in two, and both with what is between them
+_PAPER: ContextVar[float | None] = ContextVar("inches of the paper that figures are drawn for", default=None)
 INLINE = {  # what an SVG file loses or changes, in this order, to be a part of a page; {0} is the name of the figure
     r"^.*?(?=<svg)|<metadata>.*?</metadata>": "",
     r' xmlns(:\w+)?="[^"]*"': "",
@@ -44,14 +48,16 @@ INLINE = {  # what an SVG file loses or changes, in this order, to be a part of 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure ready to be shown."""
+    """A figure ready to be shown: on a page, or in a paper."""
 
     name: str  # of its file, and of its place on the page
     title: str
     alt: str  # what it shows, for who cannot see it
     note: str  # what to know before believing it
-    png: bytes = field(repr=False)
-    svg: str = field(repr=False)  # in the colours of the page that it becomes a part of
+    png: bytes = field(default=b"", repr=False)
+    svg: str = field(default="", repr=False)  # in the colours of the page that it becomes a part of
+    pdf: bytes = field(default=b"", repr=False)  # drawn for a paper, it has neither of the others
+    inches: float = WIDTH  # across
 
     def _repr_png_(self) -> bytes:
         """The figure as a notebook shows it."""
@@ -62,17 +68,42 @@ Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know bef
 
 
 @contextmanager
+def for_paper(inches: float) -> Iterator[None]:
+    """While it lasts, a report's figures are drawn as PDF for a paper, so wide that nothing there has to scale them."""
+    before = _PAPER.set(inches)
+    try:
+        yield
+    finally:
+        _PAPER.reset(before)
+
+
+def figure_width() -> float:
+    """How many inches wide a report's figures are drawn: as the page has them, or a paper's column."""
+    return _PAPER.get() or WIDTH
+
+
+def in_points(size: float) -> float:
+    """The size of letters, or a distance between them, where figures are as wide as on the page: less in a column."""
+    return size * min(1.0, sqrt(figure_width() / WIDTH))
+
+
+def letters_across(letters: int) -> int:
+    """How many letters have room where a figure as wide as on the page has room for so many."""
+    return int(letters * figure_width() / WIDTH / in_points(1.0))
+
+
+@contextmanager
 def house_style() -> Iterator[None]:
     """While it lasts, matplotlib draws as all our figures look: colours, thin grid lines, letters."""
     with mpl.rc_context({
-        "font.size": 9, "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED,
-        "axes.edgecolor": MUTED, "axes.titlecolor": INK, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+        "font.size": in_points(9), "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED,
+        "axes.edgecolor": MUTED, "axes.titlecolor": INK, "axes.titlesize": in_points(9.5), "axes.titleweight": "bold",
         "axes.titlelocation": "left",
         "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.7, "axes.axisbelow": True,
         "axes.grid": True, "axes.grid.axis": "y", "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 2,
-        "lines.solid_capstyle": "round", "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelsize": 8.5,
-        "ytick.labelsize": 8.5, "xtick.major.size": 3, "ytick.major.size": 0, "savefig.dpi": 240,
-        "svg.hashsalt": "fedpriv", "path.simplify": True,
+        "lines.solid_capstyle": "round", "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelsize": in_points(8.5),
+        "ytick.labelsize": in_points(8.5), "xtick.major.size": 3, "ytick.major.size": 0, "savefig.dpi": 240,
+        "svg.hashsalt": "fedpriv", "path.simplify": True, "pdf.fonttype": 42,  # letters that can be read and searched
     }):  # fmt: skip
         yield
 
@@ -85,7 +116,11 @@ def styled_picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -
 
 
 def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
-    """A figure saved as PNG and as SVG in the page's colours, as a report's picture; within the house style."""
+    """A figure saved as PNG and as SVG in the page's colours, or as a paper's PDF; within the house style."""
+    if _PAPER.get() is not None:
+        pdf = io.BytesIO()
+        figure.savefig(pdf, format="pdf", transparent=True, metadata={"CreationDate": None})
+        return Picture(name, title, alt, note, pdf=pdf.getvalue(), inches=figure.get_figwidth())
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", facecolor=CARD)
     figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
@@ -100,7 +135,7 @@ def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> 
 def new_figure(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
     """An empty figure of a report, `height` inches high: axes below one another that share x; `rows` their heights."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
-    figure = Figure(figsize=(WIDTH, height), layout=layout)
+    figure = Figure(figsize=(figure_width(), in_points(height)), layout=layout)
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
     return figure, list(axes)
 
@@ -132,25 +167,27 @@ def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
     for place, (words, colour) in enumerate(written):
         axes.annotate(
             words, (0.5 * (place // rows), 0), xycoords=("axes fraction", below),
-            xytext=(0, -14 - 12.2 * (place % rows)), textcoords="offset points", va="baseline", fontsize=8.5,
+            xytext=(0, in_points(-14 - 12.2 * (place % rows))), textcoords="offset points", va="baseline",
+            fontsize=in_points(8.5),
             color=colour, annotation_clip=False,
         )  # fmt: skip
 
 
 def key_rows(names: Sequence[str]) -> int:
     """How many rows the key of these names takes below a figure, which is made so much higher."""
-    narrow = len(names) > 2 and max(map(len, names)) <= 24
+    narrow = len(names) > 2 and max(map(len, names)) <= letters_across(24)
     return -(-len(names) // 2) if narrow else sum(len(_key_lines(name)) for name in names)
 
 
 def _key_lines(words: str) -> list[str]:
     """A name in a figure's key, in lines no wider than the figure, so that no name takes room from its axes."""
-    return wrap(words, KEY, subsequent_indent="     ") or [words]
+    return wrap(words, letters_across(KEY), subsequent_indent="     ") or [words]
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 8.5) -> None:
     """Write words beside the ends of a figure's lines, given as (x, y, words, colour), moved apart where they meet."""
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    size = in_points(size)
     points = axes.bbox.height / axes.figure.dpi * 72
     tall = [size * 1.3 * (words.count("\n") + 1) for _, _, words, _ in ends]
     wanted = [(axes.transData.transform((x, y))[1] - axes.bbox.y0) / axes.figure.dpi * 72 for x, y, _, _ in ends]

@@ -15,10 +15,11 @@ from simulations.report.sweep import report as sweep_report
 from simulations.report.sweep.grid import Grid
 
 
-def report(directory: str | Path, *others: str | Path) -> Path:
+def report(directory: str | Path, *others: str | Path, latex: bool = False) -> Path:
     """Write the page of a run or a sweep, its figures beside it in `directory`/report; the page's path (fp.report).
 
     `others` are runs that the page of the first compares it with. What is on a page can be had as data by `read_run`.
+    With `latex` a folder of that name beside the page holds what a paper takes from it.
 
     >>> import fedpriv as fp, tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -27,9 +28,11 @@ def report(directory: str | Path, *others: str | Path) -> Path:
     'index.html'
     """
     directories = [directory, *others]
-    if any(map(sweep_cells.is_sweep, directories)):
-        return sweep_report.write_sweep_report(sweep_of(directories))[0]
-    return write_report(runs_of(directories))[0]
+    found = sweep_of(directories) if any(map(sweep_cells.is_sweep, directories)) else runs_of(directories)
+    page = sweep_report.write_sweep_report(found) if isinstance(found, Grid) else write_report(found)
+    if latex:
+        write_paper(found)
+    return page[0]
 
 
 def runs_of(directories: Sequence[str | Path]) -> list[Run]:
@@ -59,3 +62,14 @@ def write_report(runs: Sequence[Run]) -> list[Path]:
     html = page.run_page(run, drawn, section, audited.audit_section(run, canaries))
     pictures = {f"{each.name}.png": each.png for each in [*drawn, *canaries, *together]}
     return put_files(run.directory / "report", {"index.html": html.encode(), **pictures})
+
+
+def write_paper(found: Grid | Sequence[Run]) -> list[Path]:
+    """Write what a paper takes from the report of a sweep or of runs, beside its page: files, main.tex first."""
+    from simulations.report.latex.folder import write_pieces  # matplotlib
+    from simulations.report.run.paper import run_pieces
+    from simulations.report.sweep.paper import sweep_pieces
+
+    pieces = sweep_pieces(found) if isinstance(found, Grid) else run_pieces(found)
+    directory = found.sweep.directory if isinstance(found, Grid) else found[0].directory
+    return write_pieces(directory / "report", pieces)

@@ -102,7 +102,7 @@ def scalars_of(line: Line) -> dict[str, float]:
     ...             "answered": 2, "rejected": {"late": 1}, "failed": {}})
     {'accuracy': 0.5, 'epsilon/lower': 1.0, 'bytes_up': 8, 'answered': 2, 'rejected': 1, 'failed': 0}
     """
-    found = {name: line[name] for name in ("accuracy", "r2", "loss") if line.get(name) is not None}
+    found = {name: line[name] for name in ("accuracy", "r2", "backdoor", "loss") if line.get(name) is not None}
     asked = line.get("evaluated") or {}
     found |= {f"evaluated/{name}": asked[name] for name in ("accuracy", "low", "high") if name in asked}
     for name in ("epsilon", "mu"):

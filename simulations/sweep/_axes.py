@@ -3,14 +3,15 @@
 A key is the dotted path of a setting, its value the list of values that the setting takes. A table among them says what
 it names: one with a `kind` replaces the whole table at the path, one without changes the settings it has. A key that is
 no setting is a name of its own, for several settings that change together; their values are tables by dotted path. Any
-table may have a `label`, which is what people read. `impossible = "skip"` leaves out combinations that cannot be.
+table may have a `label`, which is what people read. `impossible = "skip"` leaves out combinations that cannot be. Below
+`chosen` stand settings of which every place of the grid is given one value of several, and the seeds to choose it by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import Any
 
@@ -22,6 +23,8 @@ KNOWN = [each.name for each in fields(Study)]
 MOST = 1_000_000  # cells; a larger grid is a slip
 IMPOSSIBLE = "impossible"  # the key that says what becomes of combinations that cannot be
 SKIP = "skip"  # its one value: they are left out
+CHOSEN = "chosen."  # what paths of settings begin with that are chosen, not varied
+SEED = "run.seed"
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,47 @@ class Axis:
 
 def axes_of(sweep: object) -> list[Axis]:
     """The axes of a study's [sweep] table, in the order they are written in; refused where they span no grid."""
-    if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
+    varied = [path for path in sweep if path != IMPOSSIBLE and not _is_chosen(path)] if isinstance(sweep, dict) else []
+    if not isinstance(sweep, dict) or not varied:
         raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
-    axes = list[Axis]()
-    for path, values in ((path, values) for path, values in sweep.items() if path != IMPOSSIBLE):
-        if not isinstance(values, list):
-            raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
-        axes.append(Axis(path, tuple(Choice.of(path, value) for value in values)))
+    axes = [_axis(path, path, sweep[path]) for path in varied]
     for first, second in combinations(axes, 2):
         if both := first.paths & second.paths:
             raise FedprivError(f"sweep: {first.path} and {second.path} both set {min(both)}")
     if (cells := prod(len(axis.choices) for axis in axes)) > MOST:
         raise FedprivError(f"sweep: {cells:,} cells are more than {MOST:,}")
     return axes
+
+
+def chosen_axes(sweep: Table, axes: Sequence[Axis]) -> tuple[list[Axis], list[int]]:
+    """What a [sweep] table has chosen at every place, beside the axes that it varies, and the seeds of the choosing."""
+    found = {path: _axis(path.removeprefix(CHOSEN), path, sweep[path]) for path in sweep if _is_chosen(path)}
+    seeds = found.pop(CHOSEN + SEED, None)
+    if not found and seeds is None:
+        return [], []
+    if not found:
+        raise FedprivError("sweep: chosen names no setting to choose, only seeds")
+    if seeds is None:
+        raise FedprivError(f"sweep: chosen.{SEED} must list the seeds to choose by, none of which is the sweep's own")
+    for (path, axis), other in product(found.items(), axes):
+        if both := axis.paths & other.paths:
+            raise FedprivError(f"sweep: {other.path} and {path} both set {min(both)}: it is varied, or chosen")
+    for path, axis in found.items():
+        if len(axis.choices) == 1:
+            raise FedprivError(f"sweep: {path} has one value, {axis.choices[0].label}: there is nothing to choose")
+    return list(found.values()), [choice.settings[SEED] for choice in seeds.choices]
+
+
+def _is_chosen(path: str) -> bool:
+    """Whether a key of a [sweep] table is of what is chosen."""
+    return path.startswith(CHOSEN) or path == CHOSEN.rstrip(".")
+
+
+def _axis(path: str, said: str, values: object) -> Axis:
+    """The axis of a [sweep] table at a path, which is `said` there, over its list of values."""
+    if not isinstance(values, list):
+        raise FedprivError(f"sweep: {said} must be a list of values, got {values!r}")
+    return Axis(path, tuple(Choice.of(path, value) for value in values))
 
 
 def skips(sweep: Table) -> bool:

@@ -82,6 +82,8 @@ class Crew:
     def work(self, jobs: Sequence[Job]) -> Iterator[Done | None]:
         """Have the crew do these jobs: each is yielded when it has ended, in any order; None now and then between."""
         self._left.extend(jobs)
+        for _ in range(min(self.size, len(jobs)) - len(self._busy)):  # who had no more jobs has left
+            self._hire()
         while self._busy:
             told, _ = self._ray.wait(list(self._busy), timeout=TICK)
             yield from (self._heard(each) for each in told or [None])

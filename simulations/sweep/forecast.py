@@ -41,28 +41,34 @@ def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
     studies = {repr(cell.study.data): cell.study for cell in grid.cells}.values()
     told = [(made.data, made.where) for made in map(made_on.data_here, studies)]
     data = {each["sha256"]: each | {"path": where} for each, where in told if each}
-    seconds, epsilons = fmean(found), set[float]()
+    seconds, epsilons, trials = fmean(found), set[float](), len(grid.choosing.cells) if grid.choosing else 0
     for study in (cell.study for cell in grid.cells):
         dimension = net_of(study, pool_of(study)).dimension
         epsilons.add(guarantee.epsilon_in_all(study, dimension).upper)
     return {
         "name": grid.name, "data": list(data.values()),
-        "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
+        "cells": grid.runs, "trials": trials, "skipped": grid.skipped, "seeds": grid.seeds,
         "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
+        "chosen": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.chosen],
         "epsilon": sorted(epsilons),
         "seconds_a_cell": seconds, "workers": workers,
-        "seconds": START + seconds * len(grid.cells) / min(workers, len(grid.cells)),
+        "seconds": START + seconds * (grid.runs + trials) / min(workers, grid.runs),
     }  # fmt: skip
 
 
 def sweep_forecast_table(found: Mapping[str, Any]) -> str:
     """What `fedpriv sweep --dry-run` prints for people of what it found."""
     skipped = f", {found['skipped']:,} impossible combinations left out" if found["skipped"] else ""
+    skipped += f", and {found['trials']:,} trials to choose by" if found["trials"] else ""
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
     each, workers = duration_words(found["seconds_a_cell"]), found["workers"]
     lines = [
         f"{found['name']}: {found['cells']:,} cells{skipped}",
         *(f"  {axis['path']} ({len(axis['values'])}): {'; '.join(axis['values'])}" for axis in axes),
+        *(
+            f"  {axis['path']}, chosen of {len(axis['values'])}: {'; '.join(axis['values'])}"
+            for axis in found["chosen"]
+        ),
         *(f"  {in_words(data, data['path'])}" for data in found["data"]),
         f"  ε (at most): {', '.join(dict.fromkeys(rounded_up(epsilon, 3) for epsilon in found['epsilon']))}",
         f"  expected time: about {duration_words(found['seconds'])} on {workers} workers, {each} a cell",

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any
 
-from fedpriv._base.tables import Table, native_values
+from fedpriv._base.tables import Table, flat_table, native_values
 from fedpriv.errors import FedprivError
 from fedpriv.studies.file import Changes, change_settings, changes_by_path, content_of, study_of, study_tables
 from fedpriv.studies.study import Study
-from simulations.sweep._axes import Axis, Choice, axes_of, skips
+from simulations.sweep._axes import CHOSEN, SEED, Axis, Choice, axes_of, chosen_axes, skips
 
-SEED = "run.seed"
+__all__ = ["SEED", "Cell", "Choices", "Grid", "Labels", "grid_of"]
+
 SHOWN = 20  # different reasons why cells cannot be run
 
+Labels = tuple[str, ...]
+Choices = Mapping[Labels, Labels]  # what is chosen at a place: the labels of the value, by the place's
 Bad = dict[str, list[Mapping[str, str]]]  # why cells cannot be run, and where they stand
 
 
@@ -27,6 +30,7 @@ class Cell:
 
     place: Mapping[str, str]
     study: Study
+    chosen: Mapping[str, str] = field(default_factory=dict)  # the label of each setting that is chosen, not varied
 
     @property
     def id(self) -> str:
@@ -36,7 +40,17 @@ class Cell:
     @property
     def where(self) -> Mapping[str, str]:
         """The label of the cell's value on every axis of the sweep, the seed's too, by path."""
-        return {**self.place, SEED: str(self.study.run.seed)}
+        return {**self.place, **self.chosen, SEED: str(self.study.run.seed)}
+
+    @property
+    def spot(self) -> Labels:
+        """The labels of the cell's place in the sweep, by which what is chosen there is found."""
+        return tuple(self.place.values())
+
+    @property
+    def value(self) -> Labels:
+        """The labels of what the cell has of the sweep's chosen settings; none where nothing is chosen."""
+        return tuple(self.chosen.values())
 
     @property
     def title(self) -> str:
@@ -53,6 +67,8 @@ class Grid:
     axes: tuple[Axis, ...]  # without the seed's
     cells: tuple[Cell, ...]
     skipped: int = 0  # combinations left out, for they cannot be
+    chosen: tuple[Axis, ...] = ()  # settings of which each place is given one value: until then cells have all of them
+    choosing: Grid | None = None  # the cells by which that is done: every value, other seeds, records set aside
 
     @property
     def name(self) -> str:
@@ -66,14 +82,21 @@ class Grid:
 
     def each(self, act: Callable[[Study], Study]) -> Grid:
         """The grid with every cell's study put through `act`, such as calibration; all it fails for are named."""
-        return self.of((cell.where, partial(act, cell.study)) for cell in self.cells)
+        choosing = self.choosing and self.choosing.each(act)
+        return replace(self.of((cell.where, partial(act, cell.study)) for cell in self.cells), choosing=choosing)
+
+    @property
+    def runs(self) -> int:
+        """How many cells the grid has once a value is chosen at each place: those that a report shows."""
+        return len({(cell.spot, cell.study.run.seed) for cell in self.cells})
 
     def of(self, candidates: Iterable[tuple[Mapping[str, str], Callable[[], Study]]]) -> Grid:
         """The grid with these cells: where each stands, and what makes its study or says in a line why it cannot be."""
-        cells, bad = list[Cell](), Bad()
+        cells, bad, chosen = list[Cell](), Bad(), {axis.path for axis in self.chosen}
         for where, make in candidates:
             try:
-                cells.append(Cell({path: label for path, label in where.items() if path != SEED}, make()))
+                place = {path: label for path, label in where.items() if path not in (SEED, *chosen)}
+                cells.append(Cell(place, make(), {path: where[path] for path in where if path in chosen}))
             except FedprivError as error:
                 bad.setdefault(str(error), []).append(where)
         if bad and not (skips(self.table["sweep"]) and cells):
@@ -108,25 +131,47 @@ def grid_of(
         content, file = (source.table(), source.name) if isinstance(source, Study) else (source, "study")
     table = study_tables(content, name=file, overrides=overrides)
     if axes_given is not None:
-        table["sweep"] = native_values(axes_given)
+        table["sweep"] = flat_table(native_values(axes_given))
     try:
         axes = axes_of(table.get("sweep"))
         changed = [path for path, _ in changes_by_path(overrides)]
-        for path, axis in product(changed, axes):  # what the grid would change back
+        chosen, seeds = chosen_axes(table["sweep"], axes)
+        for path, axis in product(changed, (*axes, *chosen)):  # what the grid would change back
             if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
-                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
+                said = f"{CHOSEN * (axis in chosen)}{axis.path}"
+                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{said}=[…]' changes the grid")
         skips(table["sweep"])
     except FedprivError as error:
         raise FedprivError(f"{file}: {error}") from None
     base = {key: value for key, value in table.items() if key != "sweep"}
     axes.sort(key=lambda axis: axis.path != SEED)  # the seed's is the slowest
     others = tuple(axis for axis in axes if axis.path != SEED)
-    spots = product(*(axis.choices for axis in axes))
-    placed = (([(axis.path, choice.label) for axis, choice in zip(axes, spot, strict=True)], spot) for spot in spots)
-    return Grid(file, table, others, ()).of(
-        (dict(sorted(labels, key=lambda label: label[0] == SEED)), partial(_study, base, spot))  # the seed's is last
-        for labels, spot in placed
-    )
+    empty = Grid(file, table, others, (), chosen=tuple(chosen))
+    grid = empty.of(_combined(base, (*axes, *chosen)))
+    if not chosen:
+        return grid
+    if both := set(seeds) & set(grid.seeds):
+        raise FedprivError(f"{file}: sweep: chosen.{SEED} has {min(both)}, which is a seed of the sweep's own")
+    by = Axis(SEED, tuple(Choice(str(seed), {SEED: seed}) for seed in seeds))
+    tried = _combined(base, (by, *others, *chosen))
+    return replace(grid, choosing=empty.of((where, partial(_measured_aside, make)) for where, make in tried))
+
+
+def _combined(base: Table, axes: Sequence[Axis]) -> Iterator[tuple[Mapping[str, str], Callable[[], Study]]]:
+    """Every combination of the axes' choices: where it stands, the seed last, and what makes its study."""
+    for spot in product(*(axis.choices for axis in axes)):
+        labels = [(axis.path, choice.label) for axis, choice in zip(axes, spot, strict=True)]
+        yield dict(sorted(labels, key=lambda label: label[0] == SEED)), partial(_study, base, spot)
+
+
+def _measured_aside(make: Callable[[], Study]) -> Study:
+    """A cell's study as it is tried to choose its settings: accuracy is of records set aside, never of the test's."""
+    study = make()
+    if not study.data.settings.get("aside"):
+        raise FedprivError("[sweep.chosen] chooses by training records set aside: data.aside = 200 or so says how many")
+    if "measure" in study.data.settings:
+        raise FedprivError("data.measure is the choosing's to say: leave it out")
+    return replace(study, data=study.data.with_settings({**study.data.settings, "measure": "aside"}))
 
 
 def _study(base: Table, spot: Iterable[Choice]) -> Study:

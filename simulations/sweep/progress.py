@@ -77,6 +77,9 @@ def sweep_table(result: Mapping[str, Any]) -> str:
     earlier = f", {result['already']:,} of them before" if result["already"] else ""
     failed = f", {result['failed']:,} failed" if result["failed"] else ""
     rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
+    if trials := result.get("trials"):
+        worse = f", {result['trials_failed']:,} failed" if result["trials_failed"] else ""
+        rows.append(("trials", f"{trials:,} to choose settings by{worse}; {result['trained']:,} cells trained in all"))
     if result["workers"]:
         rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]

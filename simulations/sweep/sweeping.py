@@ -17,6 +17,7 @@ from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
 from simulations.report.sweep.cells import Sweep, read_sweep
 from simulations.runs.directory import next_free
+from simulations.sweep.choosing import choices_made, with_choices
 from simulations.sweep.crew import Crew
 from simulations.sweep.directory import (
     check_data,
@@ -25,6 +26,7 @@ from simulations.sweep.directory import (
     is_finished,
     opened_sweep,
     place_of,
+    write_index,
 )
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.jobs import cell_jobs
@@ -82,12 +84,40 @@ def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | 
             crew = ends.enter_context(closing(Crew(workers, ray)))
         grid = resolved_cells(grid, quiet, stop)
         out = out or next_free(grid.name)[0]
-        check_data(out, grid.cells)
-        with opened_sweep(out, grid):
-            missing = [cell for cell in grid.cells if not is_finished(place_of(out, cell))]
-            if missing and crew is None:
-                crew = ends.enter_context(closing(Crew(workers, ray)))
-            return _worked(grid, missing, out, crew if missing else None, quiet, stop)
+        check_data(out, [*grid.cells, *(grid.choosing.cells if grid.choosing else ())])
+        with opened_sweep(out, grid, choices_made(out, grid)):
+
+            def worked(part: Grid) -> dict[str, Any]:
+                """Run what is missing of some cells, by the crew there is, or by one that is hired for it."""
+                nonlocal crew
+                missing = [cell for cell in part.cells if not is_finished(place_of(out, cell))]
+                if missing and crew is None:
+                    crew = ends.enter_context(closing(Crew(workers, ray)))
+                return _worked(part, missing, out, crew if missing else None, quiet, stop)
+
+            if grid.choosing is None:
+                return worked(grid)
+            tried = worked(grid.choosing)
+            choices = choices_made(out, grid, ended=True)
+            write_index(out, grid, choices)
+            if not choices:
+                why = next((each["why"] for each in tried["failures"]), "no trial measured an accuracy")
+                raise FedprivError(f"{out}: nothing could be chosen, at no place: {why}")
+            return with_trials(worked(with_choices(grid, choices)), tried, grid.runs)
+
+
+def with_trials(found: Mapping[str, Any], tried: Mapping[str, Any], cells: int) -> dict[str, Any]:
+    """What `fedpriv sweep --json` prints of a sweep whose settings are chosen: its cells, and the trials beside them.
+
+    A cell failed at whose place nothing could be chosen. `trained` is how many runs the clients' data have been in.
+    """
+    unchosen = cells - found["cells"]
+    return {
+        **found, "cells": cells, "failed": found["failed"] + unchosen, "trials": tried["cells"],
+        "trials_failed": tried["failed"], "trained": found["finished"] + tried["finished"],
+        "seconds": found["seconds"] + tried["seconds"], "workers": max(found["workers"], tried["workers"]),
+        "failures": [*tried["failures"], *found["failures"]],
+    }  # fmt: skip
 
 
 def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from clients.data.features._network import Pretrained
 from clients.data.features._scattering import Scattering
 from clients.data.features._stored import Cached
 from fedpriv._base.arrays import Rows
-from fedpriv.errors import FAULTS, FedprivError, limited, reason, whole
+from fedpriv.errors import FAULTS, FedprivError, limited, natural, reason, whole
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import check_fields
 
@@ -82,6 +82,11 @@ class BesideData:
     """What a study's [data] table says besides the settings of its kind."""
 
     features: Annotated[Kind | None, FEATURES, "what is made of each record, for a model to see in its place"] = None
+    aside: Annotated[int, natural, "training records set aside for the server, to choose settings by"] = 0
+    measure: Annotated[Literal["held-out", "aside"], "the records that accuracy is measured on"] = "held-out"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)

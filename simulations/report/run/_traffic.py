@@ -22,6 +22,7 @@ from simulations.figures.style import (
     PURPLE,
     RED,
     Drawn,
+    in_points,
     label_ends,
     new_figure,
     over_rounds,
@@ -41,7 +42,7 @@ def bytes_sent(run: Run) -> Drawn:
         if sent:
             words += f"\n{part_of_whole(4 * run.header['dimension'], payload + header)} float32"
         weight = "bold" if sent else "normal"
-        axes.text(payload + header + 0.015 * widest, place, words, va="center", fontsize=8.5,
+        axes.text(payload + header + 0.015 * widest, place, words, va="center", fontsize=in_points(8.5),
                   color=INK if sent else MUTED, weight=weight)  # fmt: skip
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], color=INK)
     axes.invert_yaxis()
@@ -121,7 +122,9 @@ def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[
     before = None  # names stand in the line of the title, from the right
     for name, _, colour in reversed(layers):
         at, of, step = ((1, 1), axes.transAxes, (0, 4)) if before is None else ((0, 0), before, (-9, 0))
-        before = axes.annotate(name, at, step, of, "offset points", ha="right", va="bottom", color=colour, fontsize=8.5)
+        before = axes.annotate(
+            name, at, step, of, "offset points", ha="right", va="bottom", color=colour, fontsize=in_points(8.5)
+        )
 
 
 def seconds(run: Run) -> Drawn | None:

@@ -6,7 +6,15 @@ from html import escape
 
 from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.given import MODULE, bare_name
-from server.progress.words import bytes_words, kind_alone, measured_words, mu_words, part_of_whole, unit_and_trust
+from server.progress.words import (
+    bytes_words,
+    kind_alone,
+    measured_words,
+    mu_words,
+    part_of_whole,
+    share_words,
+    unit_and_trust,
+)
 from simulations.report.run.runs import Run
 
 Rows = list[tuple[str, str]]
@@ -24,6 +32,8 @@ def card_rows(run: Run) -> Rows:
         ("what", f"{header['model']} of {header['dimension']:,} weights, {header['clients']:,} clients{bad}"),
         (name, f"{measured} of {header['test_examples']:,} records held out"),
     ]
+    if (success := run.last("backdoor")) is not None:
+        rows.append(("backdoor", f"{share_words(success)} of the records with its trigger are taken for its target"))
     if not run.private:
         rows.append(("privacy", "none: updates were sent as they are"))
     elif cost is None:

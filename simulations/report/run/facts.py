@@ -33,6 +33,7 @@ from server.progress.words import (
     mu_words,
     part_of_whole,
     ranges_words,
+    share_words,
     tally_words,
     unit_and_trust,
     units_in_words,
@@ -74,7 +75,7 @@ def outcome_facts(run: Run) -> Rows:
     """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
     said = public_words(run.header["test_examples"], run.header.get("evaluation"))
-    rows = accuracy_rows(run.measured, said, run.last("evaluated")) + labels_rows(run.last("labels"))
+    rows = accuracy_rows(run.measured | run.targeted, said, run.last("evaluated")) + labels_rows(run.last("labels"))
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
@@ -188,7 +189,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "data": (own := header.get("data")) and own | {"name": data_title(own["sha256"]), "path": run.where},
         "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
         "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
-        "accuracy": None, **run.measured, "loss": run.last("loss"), "epsilon": run.epsilon,
+        "accuracy": None, **run.measured, **run.targeted, "loss": run.last("loss"), "epsilon": run.epsilon,
         "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
         **({"evaluated": run.last("evaluated")} if "evaluation" in header else {}),
         **({"labels": run.last("labels")} if "labels" in header.get("evaluation", {}) else {}),
@@ -208,6 +209,8 @@ def run_summary(run: Run) -> dict[str, Any]:
 def comparison_row(run: Run) -> Rows:
     """A run as a row of the table that compares several: mechanism, attack, rounds, trust, accuracy, ε, bytes."""
     cost = run.epsilon if run.private else None
+    success = run.last("backdoor")
+    backdoor = "" if success is None else f", backdoor {share_words(success)}"
     return [
         (
             "mechanism",
@@ -217,7 +220,7 @@ def comparison_row(run: Run) -> Rows:
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("rounds", f"{len(run.rounds):,}"),
         ("trust", str((run.header["release"] or {}).get("trust", "–"))),
-        ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ")),
+        ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ") + backdoor),
         ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
         ("a client, a round", bytes_words(run.client_bytes)),
     ]

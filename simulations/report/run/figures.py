@@ -21,6 +21,7 @@ from simulations.figures.style import (
     Drawn,
     Picture,
     draw_curve,
+    in_points,
     label_ends,
     new_figure,
     over_rounds,
@@ -58,16 +59,16 @@ def evaluated_rounds(run: Run, name: str) -> tuple[list[int], list[float]]:
 
 
 def accuracy_figure(run: Run) -> Drawn | None:
-    """The report's figure of a run's accuracy, or R², over rounds, loss below it; None where none was measured."""
-    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "r2", "loss")}
+    """The report's figure of accuracy, or R², over rounds, a backdoor's success and loss below; None without any."""
+    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "r2", "backdoor", "loss")}
     kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
     if not kept:
         return None
-    figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
+    figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1, 1][: len(kept)])
     for place, (name, (x, y)) in zip(axes, kept.items(), strict=True):
-        colour = RED if name == "loss" else BLUE
+        colour = BLUE if name in ("accuracy", "r2") else RED
         draw_curve(place, x, y, colour)
-        place.set_title("R²" if name == "r2" else name)
+        place.set_title({"r2": "R²", "backdoor": "backdoor: its trigger taken for its target"}.get(name, name))
         over_rounds(place, x)
         low, high = np.nanmin(y), np.nanmax(y)
         if high - low < 0.05:  # a line that hardly moves looks so
@@ -189,8 +190,8 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     shown = rounded_up(mu) if proven else short_number(mu, 4)
     figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
-    axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", fontsize=8, color=MUTED,
-              rotation_mode="anchor")  # fmt: skip
+    axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", color=MUTED,
+              fontsize=in_points(8), rotation_mode="anchor")  # fmt: skip
     axes.fill_between(alpha, below, above, color=BLUE, alpha=0.15, lw=0)
     axes.plot(alpha, below, color=BLUE, clip_on=False, zorder=3)
     axes.plot(alpha, Tradeoff.gaussian(mu)(alpha), color=RED, lw=1.4, ls=(0, (4, 2)), clip_on=False, zorder=3)
@@ -200,7 +201,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
         ("below the certified by proof" if proven else "drawn to meet it at α = β", RED),
     ]  # fmt: skip
     for place, (text, colour) in enumerate(key):
-        axes.text(0.985, 0.975 - 0.052 * place, text, color=colour, fontsize=8, ha="right", va="top")
+        axes.text(0.985, 0.975 - 0.052 * place, text, color=colour, fontsize=in_points(8), ha="right", va="top")
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.grid(axis="x")
     meets = float(np.interp(0.0, alpha - below, alpha))

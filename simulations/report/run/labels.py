@@ -1,4 +1,4 @@
-"""What runs that are compared are called: by what sets each apart from the others."""
+"""Runs that are compared: what they are called, by what sets each apart from the others, and their table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from clients.data.identity import short_identity
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.releases import SUMS
-from server.progress.words import kind_alone, kind_with_settings, settings_beside, value_of
+from server.progress.words import LETTERS, kind_alone, kind_with_settings, settings_beside, value_of
+from simulations.figures.tables import Table
+from simulations.report.run.facts import comparison_row
 from simulations.report.run.runs import Run
 
 BARE = ("study", "release", "mechanism", "model")  # facts of a run whose value says by itself what it is of
@@ -49,3 +51,12 @@ def run_labels(runs: Sequence[Run]) -> list[str]:
             chosen = more
     found = [", ".join(own[name] for name in names if name in chosen and name in own) for own in facts]
     return found if len(set(found)) == len(runs) and all(found) else [str(run.directory) for run in runs]
+
+
+def side_by_side(runs: Sequence[Run]) -> Table:
+    """Several runs as a table of a paper, or of a terminal: a row each, under its letter."""
+    head = ["", *(name for name, _ in comparison_row(runs[0]))]
+    return head, [
+        [f"{letter}  {name}", *(text for _, text in comparison_row(run))]
+        for letter, name, run in zip(LETTERS, run_labels(runs), runs, strict=False)
+    ]

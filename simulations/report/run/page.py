@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from fedpriv._base.spelling import rounded_up, short_number
-from server.progress.words import ASYMPTOTIC, LETTERS, bytes_words, kind_alone, measured_words, part_of_whole
+from server.progress.words import (
+    ASYMPTOTIC,
+    LETTERS,
+    bytes_words,
+    kind_alone,
+    measured_words,
+    part_of_whole,
+    share_words,
+)
 from simulations.figures.style import ON_PAGE, Picture
 from simulations.report._document import document, explained, figure, folded, table, tile
 from simulations.report.run import facts
@@ -69,6 +77,8 @@ def _tiles(run: Run) -> Iterable[str]:
     else:
         name, measured = measured_words(run.measured)
         yield tile(measured, f"{name} on {header['test_examples']:,} examples")
+    if (success := run.last("backdoor")) is not None:
+        yield tile(share_words(success), "of records with the backdoor's trigger are taken for its target")
     if cost is None:
         yield tile("–", "ε: nothing was costed") if run.private else tile("none", "privacy: updates sent as they are")
     else:

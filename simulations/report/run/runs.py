@@ -82,6 +82,12 @@ class Run:
         name = "r2" if any("r2" in line for line in self.rounds) else "accuracy"
         return {name: self.last(name)}
 
+    @property
+    def targeted(self) -> dict[str, Any]:
+        """What the run last measured beside its accuracy, by its name: that of each class, a backdoor's success."""
+        last = {name: self.last(name) for name in ("accuracy_by_class", "backdoor")}
+        return {name: own for name, own in last.items() if own is not None}
+
     def last(self, name: str) -> Any:
         """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
         return next((line[name] for line in reversed(self.rounds) if line.get(name) is not None), None)

@@ -9,12 +9,18 @@ from clients.data.identity import in_words
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
-from simulations.report.sweep._spots import Field, Spread
-from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
+from simulations.figures.intervals import FEWEST
+from simulations.figures.tables import Table
+from simulations.report.sweep._backdoors import backdoor_sentences
+from simulations.report.sweep._chosen import choosing_words
+from simulations.report.sweep._order import BEHIND, HOW, behind, order_sentences
+from simulations.report.sweep._standing import KEPT, OPENED, UNTRIED, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
 
 SAME = 0.95  # bounds that lie no farther apart are of one target
+BY_SEED = "; by the 95% interval of the difference by seed, each by itself"
+BY_MEAN = "; by means alone, as seeds are too few for an interval"
 STATES: dict[State, str] = {
     "failed": "failed", "untried": "whose attack was not tried", "unfinished": "cut short or still running",
     "missing": "not run yet",
@@ -39,21 +45,29 @@ def lacking(sweep: Sweep) -> str:
 
 
 def answer(standings: Standings) -> list[str]:
-    """What a sweep has found, in sentences for page and terminal: which defence holds, which breaks, best cell."""
+    """What a sweep has found, in sentences for page and terminal: which defence holds, which breaks, single cells."""
     grid, known = standings.grid, standings.known
     if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
-    first, last = standings.order[0], standings.order[-1]
-    name = f"{grid.defence(first.defence)} holds best: accuracy" if len(known) > 1 else "accuracy is"
-    said = [f"{under(grid)}, {name} {_kept(standings, first)}."]
-    if last is not first:
-        said.append(f"{grid.defence(last.defence)} holds worst: {_kept(standings, last)}.")
+    said = order_sentences(standings)
     if standings.attacked:
         said.append(_survivors(standings))
+    said += backdoor_sentences(grid)
     cells = [cell for spot in grid.spots for cell in spot.counted]
-    extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min)]
-    best, worst = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
-    return [*said, f"One cell is known: {best}." if len(cells) == 1 else f"Best cell: {best}. Worst cell: {worst}."]
+    extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (min, max)]
+    low, high = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
+    return [*said, f"One cell is known: {high}." if len(cells) == 1 else f"Single cells go from {low} to {high}."]
+
+
+def standings_table(standings: Standings) -> Table:
+    """How the defences of a sweep stand, a row each: what they keep, how far behind the first, what they survive."""
+    columns = [0, 1, 2] + [3] * standings.ranking.ranked + [4] * standings.attacked
+    head = ["defence", "on average", "at the least", BEHIND, "survives"]
+    rows = [
+        [standings.grid.defence(each.defence), each.words, each.least.words if each.least else "–",
+         behind(standings, each), each.overall.words] for each in standings.order
+    ]  # fmt: skip
+    return [head[at] for at in columns], [[row[at] for at in columns] for row in rows]
 
 
 def caveats(standings: Standings) -> list[str]:
@@ -66,7 +80,7 @@ def caveats(standings: Standings) -> list[str]:
                        "the truth can only be lower."  # fmt: skip
         common, conditions = len(standings.common), len(grid.conditions)
         if common < conditions and len(standings.known) > 1:
-            ranked = f"Defences are ranked on the {common} of {conditions} conditions known for each."
+            ranked = f"Defences are compared on the {common} of {conditions} conditions known for each."
             none = "No condition is known for every defence yet, so their order means nothing."
             said[0] += f" {ranked if common else none}"
     for spot in grid.spots:
@@ -75,7 +89,7 @@ def caveats(standings: Standings) -> list[str]:
             told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
             said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
             break
-    said += _doubts(grid) + guarantees(sweep)
+    said += choosing_words(grid) + [HOW] * standings.ranking.ranked + _doubts(grid) + guarantees(sweep)
     by_data: dict[str, list[Ran]] = {}
     for run in sweep.ran:
         by_data.setdefault(run.data["sha256"] if run.data else "", []).append(run)
@@ -104,48 +118,17 @@ def _doubts(grid: Grid) -> list[str]:
         said.append(f"In {_cells(len(some))} clients failed or were rejected: their messages did not count; "
                     f"most in {where}: {told}.")  # fmt: skip
     tests = max((run.test_examples for run in sweep.ran), default=0)
-    error = f" Accuracy is measured on {tests:,} examples held out: one standard error is at most " \
-            f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
+    error = f" Accuracy is measured on {tests:,} examples held out, the same for all seeds; that they are a sample " \
+            f"is in no ±: one standard error of it is at most {50 / tests**0.5:.2g} percentage points." \
+            if tests else ""  # fmt: skip
     if len(sweep.seeds) == 1:
         return [*said, f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"]
-    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
-    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
+    halves = [spot.accuracy.half for spot in grid.spots if spot.accuracy and spot.accuracy.half is not None]
+    typical = (
+        f"; ± is half of the 95% interval over them (Student's t), {fmean(halves):.3f} on average" if halves else ""
+    )
     seeds = f"{len(sweep.seeds)} seeds ({ranges_words(sorted(sweep.seeds))})"
     return [*said, f"Every number is a mean over {seeds} unless it says otherwise{typical}.{error}"]
-
-
-def under(grid: Grid) -> str:
-    """What a sweep's defences were up against, as a sentence begins: "Under the worst of 4 attacks"."""
-    runs = grid.sweep.ran
-    if runs and not any(run.byzantine for run in runs):
-        return "With nobody attacking"
-    attacks = len(grid.attacks)
-    if attacks > 1 and any(field.partial for field in grid.fields):
-        return f"So far, not under all of {attacks} attacks"
-    if attacks > 1:
-        return f"Under the worst of {attacks} attacks"
-    spot = next((spot for spot in grid.spots if grid.attack(spot) != "no attackers"), grid.spots[0])
-    return f"Under {grid.attack(spot)}"
-
-
-def _kept(standings: Standings, standing: Standing) -> str:
-    """What accuracy a defence of a sweep keeps, on average and at the least, and where, in words."""
-    least = standing.least
-    assert least is not None
-    at_least = f"{least.words}{_at(standings.grid, least)}"
-    if standing.mean is None:
-        return f"{at_least} at the least"
-    if len(standing.compared) == 1:
-        return f"{standing.words}{_at(standings.grid, standing.compared[0])}"
-    return f"{standing.words} on average over {len(standing.compared)} conditions, {at_least} at the least"
-
-
-def _at(grid: Grid, field: Field) -> str:
-    """The condition and the attack that a field of a sweep stands for, in brackets; "" where there is one of each."""
-    words = grid.where(field.condition)
-    if len(grid.attacks) > 1 and field.worst:
-        words += f"{', ' if words else ''}{grid.attack(field.worst)}" * (grid.attack(field.worst) not in words)
-    return f" ({words})" if words else ""
 
 
 def _survivors(standings: Standings) -> str:
@@ -155,14 +138,20 @@ def _survivors(standings: Standings) -> str:
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
         keeps += " (which may itself be under attack)"
+    if standings.grid.backdoors:
+        keeps += f", and to take at most {OPENED:.0%} of the records with a backdoor's trigger for its target"
+    keeps += BY_SEED if len(standings.grid.sweep.seeds) >= FEWEST else BY_MEAN
     if all(each.overall.words == UNTRIED for each in standings.order):
         return "No attack was tried, so none was survived."
     if len(standings.known) == 1:
-        return f"It {'survives' if names else 'does not survive'} everything tried; {keeps}."
+        verdict = "may survive" if standings.order[0].overall.grade == "open" else "does not survive"
+        return f"It {'survives' if names else verdict} everything tried; {keeps}."
     if open_ := sum(each.overall.grade == "unknown" for each in standings.order):
         keeps = f"{open_} more survive what has been run so far; {keeps}"
     number = f"{len(names)} of {len(standings.known)}" if names else f"None of the {len(standings.known)}"
     who = f" ({said})" if names else ""
+    undecided = sum(each.overall.grade == "open" for each in standings.order)
+    who += f", {undecided} more may, which seeds cannot tell" if undecided else ""
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."
 
 
@@ -196,14 +185,3 @@ def epsilon_range(uppers: list[float]) -> str:
         return "?"
     low, high = min(uppers), max(uppers)
     return rounded_up(high) if low >= SAME * high else f"{rounded_up(low)} to {rounded_up(high)}"
-
-
-def plus_minus(spread: Spread | None) -> str:
-    """A mean accuracy over seeds with its scatter, in words for a sweep's tables: "0.840 ± 0.011".
-
-    >>> plus_minus(Spread(0.84, 0.011, 0.83, 0.85, 3)), plus_minus(Spread(0.84, None, 0.84, 0.84, 1)), plus_minus(None)
-    ('0.840 ± 0.011', '0.840', '–')
-    """
-    if spread is None:
-        return "–"
-    return f"{spread.mean:.3f}" + (f" ± {spread.deviation:.3f}" if spread.deviation is not None else "")

@@ -36,7 +36,7 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
         low, high = values[0], values[-1]
         wide = high > 8 * low
         beyond = high * max(1.6, (high / low) ** 0.25) if wide else high + 0.25 * max(high - low, high)
-        lines = [Line(line.place, [min(x, beyond) for x in line.x], line.y, line.deviation) for line in lines]
+        lines = [Line(line.place, [min(x, beyond) for x in line.x], line.y, line.half) for line in lines]
         figure, axes = opened(grid, group, lines)
         axes.set_xlabel("ε, certified upper bound")
         if wide:

@@ -19,11 +19,11 @@ WIDE = 20  # numbers of attackers so far apart stand as far from each other as t
 @house_style()
 def rounds(grid: Grid) -> tuple[list[Picture], int]:
     """A sweep's pictures of accuracy by round, a line a defence, and how many panels there would be."""
-    found, made = groups(grid, []), list[Picture]()
-    for at, group in enumerate(chosen(found), 1):
+    panels, made = groups(grid, []), list[Picture]()
+    for at, group in enumerate(chosen(panels), 1):
         lines = [
-            Line(place, [each for each, _ in curve], [spread.mean for _, spread in curve],
-                 [nan if spread.deviation is None else spread.deviation for _, spread in curve])
+            Line(place, [each for each, _ in curve], [found.mean for _, found in curve],
+                 [nan if found.half is None else found.half for _, found in curve])
             for place, (spot, *_) in group.by_line.items() if (curve := spot.curve)
         ]  # fmt: skip
         if lines:
@@ -31,7 +31,7 @@ def rounds(grid: Grid) -> tuple[list[Picture], int]:
             over_rounds(axes, sorted({int(x) for line in lines for x in line.x}))
             draw(axes, group.names, lines)
             made.append(saved_figure(f"rounds-{at}", "", figure, alt("rounds", group, lines), note(grid, group)))
-    return made, len(found)
+    return made, len(panels)
 
 
 @house_style()

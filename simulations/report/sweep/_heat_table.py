@@ -8,7 +8,7 @@ from itertools import groupby
 
 from matplotlib.colors import to_hex
 
-from simulations.report.sweep._heatmap import MAP, HeatMap, Scale, said
+from simulations.report.sweep._heatmap import MAPS, HeatMap, Scale, said
 from simulations.report.sweep.grid import Grid
 
 MAP_STYLE = """
@@ -28,7 +28,7 @@ def narrow(width: str, where: str) -> str:
     """CSS rules by which a sweep's heat-maps of a class become lists of tiles on pages no wider than `where`."""
     return f"""@media (max-width: {where}) {{ .{width}.heat, .{width} tbody {{ display: block; }}
   .{width} thead {{ display: none; }} .{width} tr {{ display: grid; gap: 4px; margin-bottom: .8rem;
-  grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }}
+  grid-template-columns: repeat(auto-fill, minmax(8.2rem, 1fr)); }}
   .{width} tr th {{ grid-column: 1 / -1; width: auto; }}
   .{width} td::before {{ content: attr(data-name); display: block; font-size: .74rem; }} }}
 """
@@ -48,13 +48,16 @@ def html(grid: Grid, heat: HeatMap, scale: Scale) -> str:
     for name, row in heat.rows:
         body += f"<tr><th>{escape(name)}</th>"
         for field, label in zip(map(row.get, heat.columns), map(escape, names), strict=True):
-            if field is None or field.mean is None:
+            if (own := said(grid, field, scale.measure)) is None:
                 body += f'<td class="empty" data-name="{label}">–</td>'
                 continue
-            number, attack, lacking = said(grid, field)
-            words = f"<b>{number}</b>" + f"<span>{escape(attack)}</span>" * bool(attack)
-            words += f"<i>{escape(lacking)}</i>" if lacking else ""
-            style, whole = "background:{};color:{}".format(*scale.colours(field.mean)), "part" if lacking else "whole"
+            small = (own.within, own.attack)
+            words = f"<b>{own.number}</b>" + "".join(f"<span>{escape(each)}</span>" for each in small if each)
+            words += f"<i>{escape(own.lacking)}</i>" if own.lacking else ""
+            style, whole = (
+                "background:{};color:{}".format(*scale.colours(own.value)),
+                "part" if own.lacking else "whole",
+            )
             body += f'<td class="{whole}" data-name="{label}" style="{style}">{words}</td>'
         body += "</tr>\n"
     width = "few" if len(heat.columns) <= 2 else "some" if len(heat.columns) <= 4 else "many"
@@ -69,7 +72,7 @@ def _spans(words: Sequence[str]) -> str:
 
 
 def legend(scale: Scale) -> str:
-    """HTML of the bar above a sweep's heat-maps: which colour stands for which accuracy."""
-    stops = ", ".join(to_hex(MAP(at / 8)) for at in range(9))
+    """HTML of the bar above a sweep's heat-maps: which colour stands for which accuracy, or backdoor's success."""
+    stops = ", ".join(to_hex(MAPS[scale.measure](at / 8)) for at in range(9))
     bar = f'<span class="bar" style="background:linear-gradient(90deg, {stops})"></span>'
-    return f'<p class="legend muted">accuracy {scale.low:.2f} {bar} {scale.high:.2f}</p>'
+    return f'<p class="legend muted">{scale.measure} {scale.low:.2f} {bar} {scale.high:.2f}</p>'

@@ -1,4 +1,4 @@
-"""Heat-maps of what attacks leave: rows are defences, columns privacy and attackers, a map for each other setting."""
+"""Heat-maps of what attacks leave, or a backdoor opens: a row a defence, a column a privacy and number of attackers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import fill
+from typing import NamedTuple
 
 import matplotlib as mpl
-from matplotlib.colors import to_hex
+from matplotlib.colors import Colormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved_figure
-from simulations.report.sweep._spots import Field, Key
+from simulations.figures.style import CARD, INK, MUTED, WIDTH, Drawn, Picture, figure_width, house_style, saved_figure
+from simulations.report.sweep._spots import Field, Key, Measure
 from simulations.report.sweep.grid import Grid, ordered_values
 
-COLUMNS = 8  # side by side on a page
+COLUMNS, FITTING = 8, 5  # side by side on a page, and on one of a paper
 ROWS = 24  # in one picture
 PICTURES = 8  # of one sweep
-MAP = mpl.colormaps["cividis"]  # even steps of lightness, the same to colour-blind eyes
+MAPS: dict[Measure, Colormap] = {  # even steps of lightness, the same to colour-blind eyes; light is good
+    "accuracy": mpl.colormaps["cividis"], "backdoor": mpl.colormaps["cividis_r"],
+}  # fmt: skip
 
 Column = tuple[Key, Key]  # privacy and attackers
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Which colour an accuracy has: the same in all maps of a sweep."""
+    """Which colour an accuracy has, or a backdoor's success: the same in all maps of a sweep."""
 
     low: float  # the accuracy of the darkest colour
     high: float  # and of the lightest
+    measure: Measure = "accuracy"
 
     @staticmethod
     def of(grid: Grid) -> Scale:
@@ -43,7 +47,7 @@ class Scale:
 
     def colours(self, value: float) -> tuple[str, str]:
         """The colour of a heat-map's field for an accuracy, and that of the letters on it."""
-        red, green, blue, _ = MAP((value - self.low) / (self.high - self.low))
+        red, green, blue, _ = MAPS[self.measure]((value - self.low) / (self.high - self.low))
         light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
         return to_hex((red, green, blue)), "#000000" if light > 0.18 else "#ffffff"
 
@@ -78,37 +82,54 @@ def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
 def _divided(columns: list[Column]) -> Iterator[list[Column]]:
     """A heat-map's columns in parts that fit on a page; those of one privacy stay together where they fit."""
     part: list[Column] = []
+    most = COLUMNS if figure_width() == WIDTH else FITTING
     for _, each in groupby(columns, key=lambda column: column[0]):
         own = list(each)
-        if part and len(part) + len(own) > COLUMNS:
+        if part and len(part) + len(own) > most:
             yield part
             part = []
         part = part + own
-        while len(part) > COLUMNS:
-            yield part[:COLUMNS]
-            part = part[COLUMNS:]
+        while len(part) > most:
+            yield part[:most]
+            part = part[most:]
     if part:
         yield part
 
 
-def said(grid: Grid, field: Field) -> tuple[str, str, str]:
-    """What stands in a heat-map's field: accuracy, the worst attack where there are several, what is missing."""
-    several = len(field.spots) > 1 and field.worst is not None
-    bound = "≤ " * field.partial
-    attack = grid.attack(field.worst) if several and field.worst else ""
-    return f"{bound}{field.mean:.2f}", "" if attack == "no attackers" else attack, field.lacking
+class Said(NamedTuple):
+    """What stands in a heat-map's field."""
+
+    value: float  # by which it is coloured
+    number: str
+    within: str  # its ±, "" of a single seed
+    attack: str  # the worst, where there are several
+    lacking: str  # what is missing
+
+
+def said(grid: Grid, field: Field | None, measure: Measure) -> Said | None:
+    """What stands in a heat-map's field, by accuracy or by a backdoor's success; None where nothing is known."""
+    if field is None or (worst := field.worst_by(measure)) is None:
+        return None
+    spot, found = worst
+    bound = ("≥ " if measure == "backdoor" else "≤ ") * field.partial
+    attack = grid.attack(spot) if len(field.spots) > 1 else ""
+    within = "" if found.half is None else f"± {found.half:.2f}"
+    attack = "" if attack == "no attackers" else attack
+    return Said(found.mean, f"{bound}{found.mean:.2f}", within, attack, field.lacking)
 
 
 @house_style()
 def pictures(grid: Grid, scale: Scale) -> list[Picture]:
     """The heat-maps of a sweep under the worst attacks as PNG pictures, for a talk."""
-    title = "accuracy under the worst attack" if len(grid.attacks) > 1 else "accuracy"
+    title = "backdoors" if scale.measure == "backdoor" else "accuracy"
+    title += " under the worst attack" * (len(grid.attacks) > 1)
     parts: list[HeatMap] = []
     for heat in maps(grid, grid.fields):
         length = -(-len(heat.rows) // -(-len(heat.rows) // ROWS))  # parts of a map are of about the same length
         parts += [replace(heat, rows=heat.rows[at : at + length]) for at in range(0, len(heat.rows), length)]
     drawn = [_drawn(grid, part, scale, title) for part in parts[:PICTURES]]
-    return [saved_figure(f"heat-map-{at}", "", *each) for at, each in enumerate(drawn, 1)]
+    name = "backdoor-map" if scale.measure == "backdoor" else "heat-map"
+    return [saved_figure(f"{name}-{at}", "", *each) for at, each in enumerate(drawn, 1)]
 
 
 def _short(words: str, width: int, lines: int) -> str:
@@ -123,15 +144,14 @@ def _drawn(grid: Grid, heat: HeatMap, scale: Scale, title: str) -> Drawn:
     axes = figure.subplots()
     for at, (_, row) in enumerate(heat.rows):
         for place, column in enumerate(heat.columns):
-            field = row.get(column)
-            if field is None or field.mean is None:
+            own = said(grid, row.get(column), scale.measure)
+            if own is None:
                 axes.text(place, at, "–", ha="center", va="center", color=MUTED)
                 continue
-            back, ink = scale.colours(field.mean)
+            back, ink = scale.colours(own.value)
             axes.add_patch(Rectangle((place - 0.48, at - 0.46), 0.96, 0.92, color=back, lw=0))
-            number, attack, lacking = said(grid, field)
-            small = "\n".join(filter(None, [_short(attack, 17, 2), lacking]))
-            axes.text(place, at - 0.15 * bool(small), number, ha="center", va="center", color=ink, fontsize=10)
+            small = "\n".join(filter(None, [own.within, _short(own.attack, 17, 2), own.lacking]))
+            axes.text(place, at - 0.15 * bool(small), own.number, ha="center", va="center", color=ink, fontsize=10)
             axes.text(place, at + 0.21, small, ha="center", va="center", color=ink, fontsize=6, linespacing=1.05)
     heads = [[grid.words("privacy", privacy), grid.words("attackers", number)] for privacy, number in heat.columns]
     axes.set(xlim=(-0.5, across - 0.5), ylim=(down - 0.5, -0.5))

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from server.progress.words import LETTERS
 from simulations.figures.curves import COLOURS
-from simulations.figures.style import MUTED, draw_key, key_rows, label_ends
+from simulations.figures.style import MUTED, draw_key, key_rows, label_ends, letters_across
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey
@@ -24,12 +24,12 @@ SHORT = 16  # letters of a name that stands beside its line; where one is longer
 
 @dataclass(frozen=True)
 class Line:
-    """Means along an axis, and how far seeds scatter around them (nan where there is one seed)."""
+    """Means along an axis, and half of the interval about each (nan where there is one seed)."""
 
     place: int  # whose line it is, by its place among the names
     x: Sequence[float]
     y: Sequence[float]  # mean accuracies
-    deviation: Sequence[float]  # of the seeds at each x
+    half: Sequence[float]  # width of the interval over seeds at each x
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,16 @@ def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True
         colour, shown = names.colour(line.place), line.place in names.coloured
         dense = len(line.x) > 15
         later = names.coloured.index(line.place) >= len(COLOURS) if shown else False
-        y, deviation = np.asarray(line.y, dtype=float), np.nan_to_num(np.asarray(line.deviation, dtype=float))
+        y, half = np.asarray(line.y, dtype=float), np.nan_to_num(np.asarray(line.half, dtype=float))
         axes.plot(
             line.x, y, color=colour, marker="" if dense else names.mark(line.place), ms=4.5, zorder=3 if shown else 1,
             lw=(1.8 if shown else 0.7) if joined else 0, alpha=1 if shown else 0.45, clip_on=False,
             ls=(0, (4, 1.5)) if later else "-",
         )  # fmt: skip
-        if shown and deviation.any() and joined and len(line.x) > 1:
-            axes.fill_between(line.x, y - deviation, y + deviation, color=colour, alpha=0.16, lw=0)
-        elif shown and deviation.any():
-            axes.errorbar(line.x, y, deviation, fmt="none", ecolor=colour, elinewidth=1, alpha=0.6)
+        if shown and half.any() and joined and len(line.x) > 1:
+            axes.fill_between(line.x, y - half, y + half, color=colour, alpha=0.16, lw=0)
+        elif shown and half.any():
+            axes.errorbar(line.x, y, half, fmt="none", ecolor=colour, elinewidth=1, alpha=0.6)
     names.key(axes, [line.place for line in lines])  # first: it takes room from the lines
     if label:
         label_ends(axes, ends(names, lines))
@@ -114,5 +114,5 @@ def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, s
 
 def accuracy_axis(axes: Axes, title: str, top: float) -> None:
     """Give a panel of a sweep its title and its upright axis, from 0 to a little above the best accuracy."""
-    axes.set_title(fill(title, 62, max_lines=3, placeholder=" …"))
+    axes.set_title(fill(title, letters_across(62), max_lines=3, placeholder=" …"))
     axes.set_ylim(0, min(1.0, 1.05 * top) or 1.0)

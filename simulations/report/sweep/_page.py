@@ -13,7 +13,9 @@ from simulations.report.sweep import _costs as costs
 from simulations.report.sweep import _figures as figures
 from simulations.report.sweep import _heat_table as heat_table
 from simulations.report.sweep import _heatmap as heatmap
-from simulations.report.sweep._answer import STATES, answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep._answer import STATES, answer, caveats, epsilon_range, lacking, progress
+from simulations.report.sweep._chosen import choosing_in_words
+from simulations.report.sweep._order import command_to_rank, under
 from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._survivors import STYLE as VERDICTS
@@ -25,6 +27,7 @@ from simulations.report.sweep.grid import Grid
 LISTED = 40  # cells that do not count, before the rest is left to the tables
 ROWS = 1000  # of a table on the page
 ATTACKS = 6  # that have figures of their own
+WITHIN = "± is half of the 95% interval over seeds (Student's t)."
 STYLE = (
     heat_table.STYLE
     + VERDICTS
@@ -41,14 +44,19 @@ STYLE = (
 def report(grid: Grid) -> tuple[str, list[Picture]]:
     """The HTML page of a sweep, and all the pictures that are written as PNG beside it."""
     standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
+    opened = heatmap.Scale(0.0, 1.0, "backdoor")
     sweep, several = grid.sweep, len(grid.attacks) > 1
     early = " early" if lacking(sweep) else ""
     about = f'<p class="muted">As its study puts it: {escape(sweep.about)}</p>' if sweep.about else ""
     said = "".join(f'<p class="said">{escape(each)}</p>' for each in answer(standings))
+    said += f"<p>To rank them: <code>{escape(command)}</code></p>" if (command := command_to_rank(standings)) else ""
     said += "".join(f"<p>{escape(each)}</p>" for each in caveats(standings))
-    note = "In each field the least mean accuracy that an attack leaves, and the attack." if several else ""
-    attacks = [(escape(grid.words("attack", each)), _maps(grid, grid.under(each), scale)) for each in grid.attacks]
-    by_attack = folded("Each attack by itself", "".join(f"<h3>{name}</h3>\n{maps}" for name, maps in attacks))
+    note = "In each field the least mean accuracy that an attack leaves, and the attack. " if several else ""
+    note += WITHIN * (len(sweep.seeds) > 1)
+    backdoor_note = (
+        "Which share of the held-out records with its trigger the model takes for its target. "
+        + note.replace("the least mean accuracy that an attack leaves", "the largest mean success of an attack")
+    )
     places, cells = summary_in_words(grid), cells_in_words(grid)
     body = f"""<header>
 <h1>{escape(sweep.name)} <span class="state{early}">{escape(progress(sweep))}</span></h1>
@@ -59,20 +67,32 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 {_not_counted(grid)}
 {survivors(standings)}
 <h2>{"The worst attack" if several else "Accuracy"}</h2>
-{heat_table.legend(scale)}<p class='muted'>{note}</p>{_maps(grid, grid.fields, scale)}{by_attack * several}
+{_maps(grid, scale, note)}
+{"<h2>Backdoors</h2>" + _maps(grid, opened, backdoor_note) if grid.backdoors else ""}
 <div class="kinds">{"".join(_figures(grid, drawn))}</div>
 <h2>Tables</h2>
-{folded(f"Every place: mean over seeds ({len(places[1]):,} rows; summary.csv)", _table(places))}\
+{folded(f"Every place: mean over seeds ± half of its interval ({len(places[1]):,} rows; summary.csv)", _table(places))}\
 {folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))}
-{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
+{_choosing(grid)}{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
 <footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
 </footer>"""
-    return document(f"{sweep.name}: a sweep", body, STYLE), [*heatmap.pictures(grid, scale), *drawn]
+    return document(f"{sweep.name}: a sweep", body, STYLE), [
+        *heatmap.pictures(grid, scale), *(heatmap.pictures(grid, opened) if grid.backdoors else ()), *drawn,
+    ]  # fmt: skip
 
 
-def _maps(grid: Grid, fields: Sequence[Field], scale: heatmap.Scale) -> str:
-    """HTML of the heat-maps of some fields of a sweep, one below another."""
-    return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
+def _maps(grid: Grid, scale: heatmap.Scale, note: str) -> str:
+    """HTML of a sweep's heat-maps of one measure: of the worst attack, and folded away of each by itself."""
+
+    def drawn(fields: Sequence[Field]) -> str:
+        """HTML of the heat-maps of some fields, one below another."""
+        return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
+
+    whole = f"{heat_table.legend(scale)}<p class='muted'>{note}</p>{drawn(grid.fields)}"
+    if len(grid.attacks) == 1:
+        return whole
+    each = "".join(f"<h3>{escape(grid.words('attack', own))}</h3>\n{drawn(grid.under(own))}" for own in grid.attacks)
+    return whole + folded("Each attack by itself", each)
 
 
 def _tiles(standings: Standings) -> Iterator[str]:
@@ -81,8 +101,7 @@ def _tiles(standings: Standings) -> Iterator[str]:
     done, every = len(sweep.done), len(sweep.cells)
     yield tile(f"{done:,}" if done == every else f"{done:,} of {every:,}", lacking(sweep) or "cells, all done")
     if order and order[0].mean is not None:
-        what = "kept by the best defence, on average" if len(order) > 1 else "accuracy on average"
-        yield tile(order[0].words, f"{what} {under(standings.grid).lower()}" if len(order) > 1 else what)
+        yield tile(*_kept(standings))
     if standings.attacked:
         survivors = sum(each.overall.grade == "all" for each in order)
         yield tile(f"{survivors} of {len(order)}", "defences survive everything tried")
@@ -91,6 +110,19 @@ def _tiles(standings: Standings) -> Iterator[str]:
         yield tile(epsilon_range(uppers), "ε at most, certified, at the end of a run")
     seeds = sorted(sweep.seeds)
     yield tile(str(len(seeds)), f"seed{'s' * (len(seeds) > 1)} a place: {ranges_words(seeds)}")
+
+
+def _kept(standings: Standings) -> tuple[str, str]:
+    """The tile of a sweep's page on what defences keep: of the best, or from which to which where none is."""
+    order, where = standings.order, under(standings.grid).lower()
+    if len(order) == 1:
+        return order[0].words, "accuracy on average"
+    if standings.ranking.ranked:
+        level = len(standings.ranking.first)
+        best = "the best defence" if level == 1 else f"the first of {level} defences that are not distinguishable"
+        return order[0].words, f"kept by {best}, on average {where}"
+    means = [each.mean for each in order if each.mean is not None]
+    return f"{min(means):.3f} to {max(means):.3f}", f"kept by {len(order)} defences, not ranked, {where}"
 
 
 def _not_counted(grid: Grid) -> str:
@@ -139,6 +171,13 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
     shown = "\n".join(map(figure, pictures))
     width, heading = "one" if len(pictures) == 1 else "many", f"<{level}>{escape(title)}</{level}>"
     return f'<section class="{width}">{heading}\n{note}<div class="even">{shown}</div></section>\n'
+
+
+def _choosing(grid: Grid) -> str:
+    """HTML of a sweep's table of what was tried to choose settings by; "" where none were chosen."""
+    if not grid.sweep.chosen:
+        return ""
+    return folded(f"What was chosen ({len(grid.sweep.trials):,} trials; choosing.csv)", _table(choosing_in_words(grid)))
 
 
 def _table(content: Table) -> str:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from server.progress.words import share_words
+from simulations.figures.intervals import FEWEST
 from simulations.figures.style import new_figure
 from simulations.report.sweep._axes import Role, role
 from simulations.report.sweep._lines import MOST as COLOURED
@@ -69,7 +70,8 @@ def groups(grid: Grid, along: Sequence[Axis], attack: Key | None = None) -> list
     keys = sorted({spot.key(subject) for spot in grid.spots})  # of all, so that a name is the same in every figure
     called = [grid.defence(key) if subject == "defence" else grid.words(subject, key) for key in keys]
     means = [mean_of([spot for spot in spots if spot.key(subject) == key]) for key in keys]
-    names = Names.of(called, best_first=sorted(range(len(keys)), key=lambda place: -means[place]))
+    ranked = min(spot.accuracy.seeds for spot in spots if spot.accuracy) >= FEWEST
+    names = Names.of(called, best_first=sorted(range(len(keys)), key=lambda place: -means[place] * ranked))
     apart = [axis for each in ("setting", "privacy", "attackers") if each != subject for axis in grid.axes[each]]
     found: dict[tuple[str, ...], dict[int, list[Spot]]] = {}
     for spot in spots:
@@ -100,11 +102,11 @@ def opened(grid: Grid, group: Group, lines: Sequence[Line]) -> tuple[Figure, Axe
 
 
 def lines_of(group: Group, measure: Measure) -> list[Line]:
-    """A panel's spots as lines to draw, one for each defence: x by `measure`, mean accuracy, scatter over seeds."""
+    """A panel's spots as lines to draw, one for each defence: x by `measure`, mean accuracy, half of its interval."""
     lines = []
     for place, spots in group.by_line.items():
         points = sorted(
-            (x, spot.accuracy.mean, nan if spot.accuracy.deviation is None else spot.accuracy.deviation)
+            (x, spot.accuracy.mean, nan if spot.accuracy.half is None else spot.accuracy.half)
             for spot in spots
             if spot.accuracy and (x := measure(spot)) is not None
         )
@@ -130,8 +132,10 @@ def note(grid: Grid, group: Group) -> str:
     seeds = [spot.accuracy.seeds for spot in group.spots if spot.accuracy]
     if max(seeds, default=0) > 1:
         low, high = min(seeds), max(seeds)
-        said.append(f"Bands: ± one standard deviation over {high if low == high else f'{low} to {high}'} seeds.")
+        said.append(f"Bands: 95% intervals over {high if low == high else f'{low} to {high}'} seeds, by Student's t.")
     grey = len(group.names.names) - len(group.names.coloured)
     if grey:
-        said.append(f"In colour the {COLOURED - WORST} best and the {WORST} worst; {grey} more in grey.")
+        highest, lowest = ("highest", "lowest") if min(seeds) >= FEWEST else ("first", "last")
+        kept = COLOURED - WORST
+        said.append(f"In colour the {kept} {highest} and the {WORST} {lowest} by mean; {grey} more in grey.")
     return " ".join(said)

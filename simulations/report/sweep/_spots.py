@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, stdev
-from typing import NamedTuple
+from statistics import fmean
+from typing import Literal, NamedTuple
 
-from server.progress.words import share_words
+from simulations.figures.intervals import Interval, interval_of, interval_words
 from simulations.report.sweep._axes import Role
 from simulations.report.sweep.cells import Cell
 
+Measure = Literal["accuracy", "backdoor"]
 Key = tuple[int, ...]  # which value of each axis of one role, in the order of the axes
 
 
-class Spread(NamedTuple):
-    """A mean over seeds, and how far the seeds scatter: their standard deviation, None of a single one."""
-
-    mean: float
-    deviation: float | None
-    low: float  # of the worst seed
-    high: float  # of the best
-    seeds: int  # how many
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """The mean accuracy over seeds and how far they scatter, for a spot of a sweep; None of no value.
-
-    >>> spread([0.8, 0.9]).mean, round(spread([0.8, 0.9]).deviation, 4), spread([0.8]).deviation
-    (0.8500000000000001, 0.0707, None)
-    """
-    if not values:
-        return None
-    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, min(values), max(values), len(values))
-
-
-def at_most(value: float | None, partial: bool) -> str:
+def at_most(found: Interval | None, partial: bool) -> str:
     """A sweep's accuracy in words; "≤" before it where attacks are missing (`partial`) that can only lower it.
 
-    >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
-    ('≤ 0.500', '0.500')
+    >>> at_most(interval_of([0.5]), partial=True), at_most(interval_of([0.5, 0.5]), partial=False)
+    ('≤ 0.500', '0.500 ± 0.000')
     """
-    return f"{'≤ ' * partial}{share_words(value)}"
+    return f"{'≤ ' * partial}{interval_words(found)}"
 
 
 class Condition(NamedTuple):
@@ -73,9 +52,19 @@ class Spot:
         return [cell for cell in self.cells if cell.accuracy is not None]
 
     @cached_property
-    def accuracy(self) -> Spread | None:
-        """The accuracy's mean and scatter over the seeds of this spot that are done; None where none is."""
-        return spread([cell.accuracy for cell in self.counted if cell.accuracy is not None])
+    def accuracy(self) -> Interval | None:
+        """The accuracy's mean and interval over the seeds of this spot that are done; None where none is."""
+        return interval_of(list(self.by_seed().values()))
+
+    @cached_property
+    def backdoor(self) -> Interval | None:
+        """A backdoor's success, its mean and interval over the seeds of this spot that are done; None without any."""
+        return interval_of(list(self.by_seed("backdoor").values()))
+
+    def by_seed(self, measure: Measure = "accuracy") -> dict[int, float]:
+        """What the runs of this spot that count measured, by their seeds: pairs are made by them."""
+        values = ((cell.seed, getattr(cell.ran, measure)) for cell in self.counted)
+        return {seed: value for seed, value in values if value is not None}
 
     @property
     def untried(self) -> bool:
@@ -88,12 +77,12 @@ class Spot:
         return any(cell.ran.byzantine for cell in self.counted if cell.ran)
 
     @cached_property
-    def curve(self) -> list[tuple[int, Spread]]:
-        """The spot's accuracy by round, mean and scatter, in the rounds that every seed that counts measured."""
+    def curve(self) -> list[tuple[int, Interval]]:
+        """The spot's accuracy by round, mean and interval, in the rounds that every seed that counts measured."""
         curves = [dict(cell.ran.curve) for cell in self.counted if cell.ran]
         common = sorted(set.intersection(*map(set, curves))) if curves else []
-        spreads = ((number, spread([curve[number] for curve in curves])) for number in common)
-        return [(number, found) for number, found in spreads if found]
+        intervals = ((number, interval_of([curve[number] for curve in curves])) for number in common)
+        return [(number, found) for number, found in intervals if found]
 
     def mean(self, name: str) -> float | None:
         """The mean over the spot's seeds of a number of their runs by its name, such as client_bytes."""
@@ -125,6 +114,11 @@ class Field:
         """The attack that leaves this defence the least mean accuracy, as its spot; of equals the first."""
         return min(self.known, key=lambda spot: spot.accuracy.mean if spot.accuracy else 1.0, default=None)
 
+    def worst_by(self, measure: Measure) -> tuple[Spot, Interval] | None:
+        """The attack on this defence that leaves the least mean accuracy, or whose backdoor succeeds most, and that."""
+        known = [(spot, found) for spot in self.spots if (found := getattr(spot, measure)) is not None]
+        return min(known, key=lambda each: each[1].mean * (-1 if measure == "backdoor" else 1), default=None)
+
     @cached_property
     def mean(self) -> float | None:
         """The accuracy that the worst attack leaves this defence; where attacks are missing, an upper bound of it."""
@@ -138,7 +132,7 @@ class Field:
     @property
     def words(self) -> str:
         """The accuracy that the worst attack leaves, in words; with "≤" where attacks are missing."""
-        return at_most(self.mean, self.partial)
+        return at_most(self.worst.accuracy if self.worst else None, self.partial)
 
     @property
     def lacking(self) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Literal
 
+from simulations.figures.intervals import FEWEST, Interval, interval_of, paired_interval
+from simulations.figures.ranking import Ranking, ranking_of
 from simulations.report.sweep._axes import amount, number
 from simulations.report.sweep._spots import Condition, Field, Key, Spot, at_most
 from simulations.report.sweep.grid import Grid
 
 NOBODY = "–"  # what is said of a defence where nobody attacks
 UNTRIED = "not tried"  # what is said where every attack failed by itself
+OPENED = 0.1  # and where a backdoor opens to no more of the records it is tried on
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -21,7 +25,7 @@ class Verdict:
     """Whether a defence survives an attack, over all conditions."""
 
     words: str  # for people: "all", "none", "up to 20%", …
-    grade: Literal["all", "part", "none", "unknown"]
+    grade: Literal["all", "part", "none", "unknown", "open"]  # open: seeds cannot tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +37,26 @@ class Standing:
     compared: tuple[Field, ...]  # of the conditions known for every defence
     verdicts: tuple[Verdict, ...]  # one an attack, in the order of the axes
     overall: Verdict
+    by_seed: Mapping[int, float]  # what it keeps on average over the conditions compared, of the seeds that all have
+
+    @property
+    def kept(self) -> Interval | None:
+        """What the worst attacks leave this defence, on average over the conditions compared; None of no condition.
+
+        Over the seeds that every defence has in all of them; where there is no such seed, it has no interval.
+        """
+        means = [field.mean for field in self.compared if field.mean is not None]
+        return interval_of(list(self.by_seed.values())) or interval_of([fmean(means)] if means else [])
 
     @property
     def mean(self) -> float | None:
         """What the worst attacks leave this defence of accuracy, on average over the conditions compared."""
-        return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
+        return self.kept.mean if self.kept else None
 
     @property
     def words(self) -> str:
-        """The mean that this defence keeps, in words; with "≤" where attacks are missing."""
-        return at_most(self.mean, any(field.partial for field in self.compared))
+        """The mean that this defence keeps, and its interval, in words; with "≤" where attacks are missing."""
+        return at_most(self.kept, any(field.partial for field in self.compared))
 
     @property
     def least(self) -> Field | None:
@@ -51,7 +65,7 @@ class Standing:
 
 
 class Standings:
-    """All defences, the best first: by what is left on average, over the conditions that are known for each of them."""
+    """All defences; ranked by what is left on average over the conditions known for each, where seeds suffice."""
 
     def __init__(self, grid: Grid) -> None:
         """Ready to rank the defences of a sweep's grid, by what is known of its spots."""
@@ -77,22 +91,53 @@ class Standings:
         return set.intersection(*every) if every else set()
 
     @cached_property
-    def order(self) -> list[Standing]:
-        """The sweep's defences with what each keeps and survives, the best first."""
-        found = []
-        for defence in self.known:
-            fields = tuple(self._known(defence))
-            compared = tuple(field for field in fields if field.condition in self.common)
-            spots = [spot for spot in self.grid.spots if spot.defence == defence]
-            by_attack = ([spot for spot in spots if spot.attack == attack] for attack in self.grid.attacks)
-            verdicts = tuple(map(self._verdict, by_attack))
-            found.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
-        return sorted(found, key=lambda each: -(each.mean or 0.0))
+    def ranking(self) -> Ranking[Key]:
+        """The sweep's defences by what the worst attacks leave each, by seed, over the conditions known for all."""
+        return ranking_of({defence: _averaged(self._compared(defence)) for defence in self.known})
 
-    def survives(self, spot: Spot) -> bool:
-        """Whether a spot keeps 90% of the best accuracy in the sweep at the same privacy and setting."""
-        best = max(peer.accuracy.mean for peer in self.peers(spot) if peer.accuracy)
-        return spot.accuracy is not None and spot.accuracy.mean >= KEPT * best
+    @cached_property
+    def order(self) -> list[Standing]:
+        """The sweep's defences with what each keeps and survives: the best first where seeds suffice to rank them."""
+        return [self._standing(defence) for defence in self.ranking.order]
+
+    def _compared(self, defence: Key) -> tuple[Field, ...]:
+        """The fields of a defence in the conditions that are known for every defence."""
+        return tuple(field for field in self._known(defence) if field.condition in self.common)
+
+    def _standing(self, defence: Key) -> Standing:
+        """How one defence of the sweep stands, over all conditions and against each attack."""
+        spots = [spot for spot in self.grid.spots if spot.defence == defence]
+        by_attack = ([spot for spot in spots if spot.attack == attack] for attack in self.grid.attacks)
+        return Standing(
+            defence, tuple(self._known(defence)), self._compared(defence), tuple(map(self._verdict, by_attack)),
+            self._verdict(spots), self.ranking.values[defence],
+        )  # fmt: skip
+
+    @cached_property
+    def _best(self) -> dict[tuple[Key, Key], Spot]:
+        """The spot of the highest mean accuracy at each setting and privacy."""
+        return {
+            place: max(peers, key=lambda peer: peer.accuracy.mean if peer.accuracy else 0.0)
+            for place, peers in self._peers.items()
+        }
+
+    def survives(self, spot: Spot) -> bool | None:
+        """Whether a spot keeps 90% of the best mean accuracy, and its backdoor shut; None where open.
+
+        Where seeds suffice it does or does not by an interval over seeds, which is open where it contains the limit.
+        """
+        both = {self._keeps(spot), _stays_shut(spot)}
+        return False if False in both else None if None in both else True
+
+    def _keeps(self, spot: Spot) -> bool | None:
+        """Whether a spot keeps 90% of the best mean accuracy at the same privacy and setting, paired by seed."""
+        best = self._best[spot.condition.setting, spot.condition.privacy]
+        if not spot.accuracy or not best.accuracy:
+            return False
+        over = paired_interval(spot.by_seed(), {seed: KEPT * value for seed, value in best.by_seed().items()})
+        if over is None or over.seeds < FEWEST:
+            return spot.accuracy.mean >= KEPT * best.accuracy.mean
+        return over.side > 0 if over.side else None
 
     def peers(self, spot: Spot) -> list[Spot]:
         """The spots with a known accuracy at the same privacy and setting: what survival is measured by."""
@@ -101,26 +146,31 @@ class Standings:
     def _verdict(self, spots: list[Spot]) -> Verdict:
         """Whether a defence survives in these spots, in a word: in all conditions attacked, some or none."""
         attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
-        survived: dict[Condition, bool] = {}
+        survived: dict[Condition, bool | None] = {}
         for spot in attacked:
-            survived[spot.condition] = survived.get(spot.condition, True) and self.survives(spot)
+            both = {survived.get(spot.condition, True), self.survives(spot)}
+            survived[spot.condition] = False if False in both else None if None in both else True
         missing = [spot for spot in spots if not spot.accuracy]
         untried = bool(missing) and all(spot.untried for spot in missing)
         if not survived:
             return Verdict(UNTRIED if untried else NOBODY, "unknown")
-        count = sum(survived.values())
+        count, undecided = (list(survived.values()).count(own) for own in (True, None))
         if count == len(survived) and missing:
             return Verdict("all that was tried" if untried else "all so far", "unknown")
-        if count in (0, len(survived)):
+        if not undecided and count in (0, len(survived)):
             return Verdict("all" if count else "none", "all" if count else "none")
+        said = (self._up_to(survived) or f"{count} of {len(survived)}") + f", {undecided} open" * bool(undecided)
+        return Verdict(said, "part" if False in survived.values() else "open")
+
+    def _up_to(self, survived: Mapping[Condition, bool | None]) -> str:
+        """A verdict's "up to 20%": every condition with so many attackers or fewer is survived; "" where none is."""
         axes = self.grid.axes["attackers"]
-        if len(axes) == 1 and None not in map(number, axes[0].values):
-            label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
-            lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
-            below = [each for each in label.values() if float(each) < lost]  # at which everything is survived
-            if below:
-                return Verdict(f"up to {amount(max(below, key=float))}", "part")
-        return Verdict(f"{count} of {len(survived)}", "part")
+        if len(axes) != 1 or None in map(number, axes[0].values):
+            return ""
+        label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
+        lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
+        below = [each for each in label.values() if float(each) < lost]
+        return f"up to {amount(max(below, key=float))}" if below else ""
 
     @property
     def unattacked(self) -> bool:
@@ -131,3 +181,17 @@ class Standings:
     def attacked(self) -> bool:
         """Whether there was any attack in the sweep for its defences to survive."""
         return any(standing.overall.words != NOBODY for standing in self.order)
+
+
+def _averaged(fields: Sequence[Field]) -> dict[int, float]:
+    """What the worst attacks leave in some fields of a sweep, on average, by the seeds that all of them have."""
+    own = [field.worst.by_seed() for field in fields if field.worst]
+    return {seed: fmean(each[seed] for each in own) for seed in set.intersection(*map(set, own))} if own else {}
+
+
+def _stays_shut(spot: Spot) -> bool | None:
+    """Whether a backdoor opens to at most a tenth of the records it is tried on, or none was; None where open."""
+    under = interval_of([OPENED - own for own in spot.by_seed("backdoor").values()])
+    if under is None or under.seeds < FEWEST:
+        return under is None or under.mean >= 0
+    return under.side > 0 if under.side else None

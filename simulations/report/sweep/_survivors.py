@@ -1,4 +1,4 @@
-"""The table of who survives what, the best defence first, for the page of a sweep."""
+"""The table of who survives what, the best defence first where they are ranked, for the page of a sweep."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from html import escape
 
 from simulations.report._document import Row, folded, table
+from simulations.report.sweep._order import BEHIND, behind
 from simulations.report.sweep._standing import Standings
 
 BEST = 12  # defences shown, before the rest is folded away
 WIDE = 8  # columns side by side
 MARKS = {  # the class of a field that a verdict stands in, by its grade
-    "all": "all", "part": "part-of", "none": "none", "unknown": "",
+    "all": "all", "part": "part-of", "none": "none", "unknown": "", "open": "",
 }  # fmt: skip
 STYLE = """
 .all::before { content: "✓ "; } .part-of::before { content: "◐ "; } .none::before { content: "✗ "; }
@@ -24,11 +25,12 @@ def survivors(standings: Standings) -> str:
     if not standings.attacked:
         return ""
     attacks = standings.grid.attacks if len(standings.grid.attacks) > 1 else []
-    head = ["accuracy, on average", "at the least", "everything"]
+    head = ["accuracy, on average", "at the least"] + [BEHIND] * standings.ranking.ranked + ["everything"]
     head += [standings.grid.words("attack", attack) for attack in attacks]
     rows = []
     for each in standings.order:
         numbers = [(each.words, ""), (each.least.words if each.least else "–", "")]
+        numbers += [(behind(standings, each), "")] * standings.ranking.ranked
         verdicts = [each.overall, *(each.verdicts if attacks else ())]
         marked = numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
         rows.append((standings.grid.defence(each.defence), marked))

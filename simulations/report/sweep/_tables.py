@@ -5,17 +5,19 @@ from __future__ import annotations
 from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.accounting.course import LEVELS
 from server.progress.words import bytes_words, share_words, tally_words
+from simulations.figures.intervals import interval_words
 from simulations.figures.tables import Table, csv_bytes
-from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
+from simulations.report.sweep._chosen import choosing
 from simulations.report.sweep._spots import Spot
-from simulations.report.sweep.cells import WORDS
+from simulations.report.sweep.cells import WORDS, Cell
 from simulations.report.sweep.grid import Grid
 
 
 def sweep_tables(grid: Grid) -> dict[str, Table]:
-    """A sweep's tables for programs, by name: cells, places (summary) and curves."""
-    return {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
+    """A sweep's tables for programs, by name: cells, places (summary), curves, and what settings were chosen by."""
+    found = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
+    return found | ({"choosing": choosing(grid)} if grid.sweep.chosen else {})
 
 
 def files(grid: Grid) -> dict[str, bytes]:
@@ -30,37 +32,45 @@ def _paths(grid: Grid) -> list[str]:
     return [axis.path for axis in grid.sweep.axes]
 
 
+def _values(grid: Grid, cell: Cell) -> list[str | int | float]:
+    """Where a cell of a sweep stands, a column of its CSV tables for each axis."""
+    return [axis.told[cell.place[axis.path]] for axis in grid.sweep.axes]
+
+
 def cells(grid: Grid) -> Table:
     """The table cells.csv of a sweep: every cell with its place, seed, state and numbers in full."""
     paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
              "clients", "byzantine", "mu_lower", "mu_upper", "mu_up_to",
-             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper"))]  # fmt: skip
+             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper")),
+             *["backdoor"] * grid.backdoors]  # fmt: skip
     for cell in grid.sweep.cells:
-        ran, place = cell.ran, [cell.place[path] for path in paths]
+        ran, place = cell.ran, _values(grid, cell)
         numbers = [None] * len(names) if ran is None else [
             ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up,
             *(None if own is None else sum(own.values()) for own in ran.lost), ran.rounds, ran.clients, ran.byzantine,
             *((ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")),  # nothing in records that are old
             *((ran.beta or {}).get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")),
+            *[ran.backdoor] * grid.backdoors,
         ]  # fmt: skip
-        rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
-    return ["cell", *paths, "seed", "state", *names, "why"], rows
+        chosen = [cell.chosen.get(axis.path) for axis in grid.sweep.chosen]
+        rows.append([cell.id, *place, *chosen, cell.seed, cell.state, *numbers, cell.why])
+    return ["cell", *paths, *(axis.path for axis in grid.sweep.chosen), "seed", "state", *names, "why"], rows
 
 
 def summary(grid: Grid) -> Table:
-    """The table summary.csv of a sweep: every place, its mean over seeds, scatter, and whether its attack is worst."""
+    """The table summary.csv of a sweep: every place, its mean over seeds, interval, and whether its attack is worst."""
     paths = _paths(grid)
-    names = ["seeds", "of", "accuracy", "deviation", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
-             "worst_attack"]  # fmt: skip
+    names = ["seeds", "of", "accuracy", "half_width", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
+             "worst_attack", *["backdoor", "backdoor_half_width"] * grid.backdoors]  # fmt: skip
     rows = []
     for spot in grid.spots:
         found = spot.accuracy
-        numbers = [found.mean, found.deviation, found.low, found.high] if found else [None] * 4
-        place = [spot.cells[0].place[path] for path in paths]
+        numbers = [found.mean, found.half, found.low, found.high] if found else [None] * 4
         counts = [len(spot.counted), len(spot.cells)]
         rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
-        rows.append([*place, *counts, *numbers, *rest])
+        opened = [spot.backdoor.mean, spot.backdoor.half] if spot.backdoor else [None, None] * grid.backdoors
+        rows.append([*_values(grid, spot.cells[0]), *counts, *numbers, *rest, *opened])
     return [*paths, *names], rows
 
 
@@ -73,12 +83,8 @@ def _is_worst(grid: Grid, spot: Spot) -> str:
 def curves(grid: Grid) -> Table:
     """The table curves.csv of a sweep: accuracy by round at every place, over the seeds that are done."""
     paths = _paths(grid)
-    rows = [
-        [*(spot.cells[0].place[path] for path in paths), number, *found]
-        for spot in grid.spots
-        for number, found in spot.curve
-    ]
-    return [*paths, "round", "accuracy", "deviation", "low", "high", "seeds"], rows
+    rows = [[*_values(grid, spot.cells[0]), number, *found] for spot in grid.spots for number, found in spot.curve]
+    return [*paths, "round", "accuracy", "half_width", "low", "high", "seeds"], rows
 
 
 def _roles(grid: Grid) -> list[Role]:
@@ -93,13 +99,24 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 
 def cells_in_words(grid: Grid) -> Table:
     """The table of every cell of a sweep for reading, on its page and as cells.md."""
-    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
+    head = [
+        *_roles(grid),
+        "seed",
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "ε",
+        "a client, a round",
+        "rejected",
+        "failed",
+        "how it ended",
+    ]
     rows = []
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
-        ran, numbers = cell.ran, ["–"] * 5
+        ran, numbers = cell.ran, ["–"] * (5 + grid.backdoors)
         if ran is not None:
             lost = ["–" if own is None else tally_words(own) for own in ran.lost]
-            numbers = [share_words(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
+            learnt = [share_words(ran.accuracy), *[share_words(ran.backdoor)] * grid.backdoors]
+            numbers = [*(learnt if cell.state == "done" else ["–"] * len(learnt)), bounds(ran.lower, ran.upper),
                        bytes_words(ran.client_bytes), *lost]  # fmt: skip
         ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
         rows.append([*place, str(cell.seed), *numbers, ended])
@@ -119,12 +136,29 @@ def bounds(lower: float | None, upper: float | None) -> str:
 
 def summary_in_words(grid: Grid) -> Table:
     """The table of every place of a sweep for reading, on its page and as summary.md."""
-    head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
+    head = [
+        *_roles(grid),
+        "accuracy",
+        *["backdoor"] * grid.backdoors,
+        "seeds",
+        "ε at most",
+        "a client, a round",
+        "worst attack here",
+    ]
     rows = []
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
         costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
-        rows.append([*_place(grid, spot), plus_minus(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
+        rows.append(
+            [
+                *_place(grid, spot),
+                interval_words(spot.accuracy),
+                *[interval_words(spot.backdoor)] * grid.backdoors,
+                counted,
+                *costs,
+                _is_worst(grid, spot),
+            ]
+        )
     return head, rows
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isfinite
 from pathlib import Path
@@ -33,6 +34,21 @@ class Axis:
     path: str
     values: tuple[str, ...]
 
+    @cached_property
+    def told(self) -> Mapping[str, str | int | float]:
+        """The values as frames and files for programs have them: numbers where all are written as Python writes those.
+
+        >>> Axis("clients.byzantine", ("0", "0.1")).told, Axis("release", ("1.0", "01.1")).told
+        ({'0': 0, '0.1': 0.1}, {'1.0': '1.0', '01.1': '01.1'})
+        """
+        found = dict[str, str | int | float]()
+        for value in self.values:
+            for number in (int, float):
+                with suppress(ValueError):
+                    if repr(number(value)) == value:
+                        found[value] = number(value)
+        return found if len(found) == len(self.values) else {value: value for value in self.values}
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -55,6 +71,7 @@ class Ran:
     attack: str
     aggregation: str
     test_examples: int  # held out: accuracy is measured on them
+    backdoor: float | None  # the last share of the records with its trigger that is taken for its target
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
 
@@ -74,6 +91,7 @@ class Cell:
     state: State
     why: str  # how it ended, or what became of it
     ran: Ran | None  # None where there are no records that can be read
+    chosen: Mapping[str, str] = field(default_factory=dict)  # what was chosen there, not varied: a label by its path
 
     @property
     def accuracy(self) -> float | None:
@@ -92,6 +110,8 @@ class Sweep:
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
     study: str  # the study.toml with its [sweep] table, "" where there is none
+    chosen: tuple[Axis, ...] = ()  # settings that were not varied but chosen at each place, and the values tried
+    trials: tuple[Cell, ...] = ()  # by which that was done: cells of other seeds, measured on records set aside
 
     @cached_property
     def done(self) -> list[Cell]:
@@ -103,17 +123,27 @@ class Sweep:
         return [cell for cell in self.cells if cell.state == state]
 
     @property
+    def trained(self) -> list[Cell]:
+        """Every cell that was trained, the trials of a choosing too: each took part of its clients' ε."""
+        return [cell for cell in (*self.cells, *self.trials) if cell.ran]
+
+    @property
     def best(self) -> Cell | None:
         """The done cell of the highest accuracy, by itself and not by a mean over seeds; None where none is done."""
         return max((cell for cell in self.done if cell.ran), key=lambda cell: cell.accuracy or 0.0, default=None)
 
-    def frame(self) -> Any:
-        """Every cell of the sweep with its place, seed, state and numbers, as cells.csv has them: a pandas DataFrame.
+    def frame(self, table: Literal["cells", "summary", "curves", "choosing"] = "cells") -> Any:
+        """A table of the sweep as a pandas DataFrame, or as a dict of columns where there is no pandas.
 
-        A dict of columns where there is no pandas.
+        "cells" has every cell with its place, seed, state and numbers, as cells.csv; "summary" every place with its
+        mean, half of the 95% interval over its seeds, and how many those are; "curves" the same by round; "choosing",
+        where settings were chosen, what was tried.
         """
         grid = loaded_object("simulations.report.sweep.grid:Grid")(self)  # which is about what stands here
-        head, rows = loaded_object("simulations.report.sweep._tables:cells")(grid)
+        tables = loaded_object("simulations.report.sweep._tables:sweep_tables")(grid)
+        if table not in tables:
+            raise FedprivError(f"table must be one of {', '.join(tables)}, got {table!r}")
+        head, rows = tables[table]
         return data_frame([dict(zip(head, row, strict=True)) for row in rows])
 
     @cached_property
@@ -138,18 +168,31 @@ def read_sweep(directory: str | Path) -> Sweep:
     if form != FORMAT:
         raise FedprivError(f"{path}: a sweep of format {form!r}, where this version reads {FORMAT}")
     try:
-        axes, cells = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"]), []
-        for each in index["cells"]:
-            own = {axis.path: str(each["place"][axis.path]) for axis in axes}
-            for axis in axes:
-                if own[axis.path] not in axis.values:
-                    at = f"{axis.path} = {own[axis.path]}"
-                    raise FedprivError(f"{path}: cell {each['id']} stands at {at}, which no axis has")
-            cells.append(Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"]))))
-        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), tuple(cells)
+        axes, choosing = _axes(index["axes"]), index.get("choosing", {"axes": [], "cells": []})
+        cells, trials = (tuple(_cell(each, axes, path) for each in part["cells"]) for part in (index, choosing))
+        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), cells
+        chosen = _axes(choosing["axes"])
     except (KeyError, TypeError, AttributeError) as error:
         raise FedprivError(f"{path}: damaged ({type(error).__name__}: {error})") from None
-    return Sweep(place, *found, study_text(place))
+    return Sweep(place, *found, study_text(place), chosen, trials)
+
+
+def _axes(listed: Sequence[Mapping[str, Any]]) -> tuple[Axis, ...]:
+    """The axes that a sweep's index lists, of what is varied or of what is chosen."""
+    return tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in listed)
+
+
+def _cell(each: Mapping[str, Any], axes: Sequence[Axis], index: Path) -> Cell:
+    """A cell of a sweep's index, and what became of it: one whose settings are not chosen yet has no id."""
+    own = {axis.path: str(each["place"][axis.path]) for axis in axes}
+    for axis in axes:
+        if own[axis.path] not in axis.values:
+            at = f"{axis.path} = {own[axis.path]}"
+            raise FedprivError(f"{index}: cell {each['id']} stands at {at}, which no axis has")
+    seed, chosen = int(each["seed"]), {str(name): str(label) for name, label in each.get("chosen", {}).items()}
+    if each["id"] is None:
+        return Cell("", own, seed, "missing", "its settings are not chosen yet", None, chosen)
+    return Cell(str(each["id"]), own, seed, *_told(index.parent / "cells" / str(each["id"])), chosen)
 
 
 def _told(place: Path) -> tuple[State, str, Ran | None]:
@@ -197,5 +240,5 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        data=header.get("data"), where=run.where,
+        backdoor=run.last("backdoor"), data=header.get("data"), where=run.where,
     )  # fmt: skip

@@ -37,8 +37,9 @@ class Grid:
         self.defences = ordered_values(spot.defence for spot in self.spots)
         self.attacks = ordered_values(spot.attack for spot in self.spots)
         self.conditions = ordered_values(spot.condition for spot in self.spots)
+        self.backdoors = any(spot.backdoor for spot in self.spots)  # whether any was tried
         known = [spot.accuracy for spot in self.spots if spot.accuracy]
-        self.top = max((found.mean + (found.deviation or 0.0) for found in known), default=1.0)
+        self.top = max((found.mean + (found.half or 0.0) for found in known), default=1.0)
 
     def key(self, of: Role, cell: Cell) -> Key:
         """Which values a cell of the sweep has on the axes of one role, by their places."""

@@ -7,8 +7,12 @@ from textwrap import fill
 from typing import Any, get_args
 
 from simulations.figures.files import put_files
+from simulations.figures.ranking import Ranking
 from simulations.report.run.facts import aligned_table
-from simulations.report.sweep._answer import answer, caveats, progress
+from simulations.report.sweep._answer import answer, caveats, progress, standings_table
+from simulations.report.sweep._backdoors import backdoor_ranking, success_of
+from simulations.report.sweep._order import command_to_rank
+from simulations.report.sweep._spots import Key
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
@@ -16,7 +20,14 @@ from simulations.report.sweep.grid import Grid
 
 __all__ = ["sweep_summary", "sweep_tables", "sweep_text", "write_sweep_report"]
 
-PICTURES = ("heat-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # what names of figures begin with
+PICTURES = (
+    "heat-map-",
+    "backdoor-map-",
+    "attackers-",
+    "epsilon-",
+    "bytes-",
+    "rounds-",
+)  # what names of figures begin with
 BEST = 12  # defences on a terminal
 FAILED = 5  # cells that failed, and as many that were not tried, on a terminal
 
@@ -36,15 +47,14 @@ def sweep_text(grid: Grid) -> str:
     lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
     lines += [fill(each, 118, initial_indent="  ", subsequent_indent="    ") for each in _said(standings)]
     if len(standings.order) > 1:
-        columns = 4 if standings.attacked else 3
-        head = ["defence", "on average", "at the least", "survives"]
-        rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
-                for each in standings.order[:BEST]]  # fmt: skip
-        lines += ["", aligned_table(head[:columns], [row[:columns] for row in rows])]
+        head, rows = standings_table(standings)
+        lines += ["", aligned_table(head, rows[:BEST])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
             lines += ["", f"{WORDS.get(state, state)}:"]
             lines += [f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]]
+    if command := command_to_rank(standings):
+        lines += ["", f"to rank them: {command}"]
     return "\n".join(lines)
 
 
@@ -55,17 +65,30 @@ def _said(standings: Standings) -> list[str]:
 
 def sweep_summary(grid: Grid) -> dict[str, Any]:
     """What `fedpriv report --json` prints of a sweep: cells by state, defences in order, sentences."""
-    standings, sweep = Standings(grid), grid.sweep
+    standings, sweep, opened = Standings(grid), grid.sweep, backdoor_ranking(grid)
     return {
         "directory": str(sweep.directory),
         "name": sweep.name,
         "cells": len(sweep.cells),
         **{state: len(sweep.those(state)) for state in get_args(State)},
         "seeds": list(sweep.seeds),
+        "trials": len(sweep.trials),
+        "trained": len(sweep.trained),
+        "ranked": standings.ranking.ranked,
+        "to_rank": command_to_rank(standings) or None,
+        "best": list(map(grid.defence, standings.ranking.first)),
         "defences": [
             {"defence": grid.defence(each.defence), "mean": each.mean,
-             "least": each.least.mean if each.least else None, "survives": each.overall.words}
+             "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
+             "least": each.least.mean if each.least else None, "survives": each.overall.words,
+             **_opened(opened, each.defence)}
             for each in standings.order
         ],
         "said": _said(standings),
     }  # fmt: skip
+
+
+def _opened(ranking: Ranking[Key], defence: Key) -> dict[str, float | None]:
+    """What `fedpriv report --json` says of a backdoor's success against a defence of a sweep; nothing without one."""
+    found = success_of(ranking, defence)
+    return {} if found is None else {"backdoor": found.mean, "backdoor_half_width": found.half}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
-
-from scipy.special import stdtrit
 
 from fedpriv import records
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import event_of
 from fedpriv.accounting.published.comparisons import published_values
+from simulations.figures.intervals import Interval, interval_of
 from simulations.report.sweep.cells import Sweep, read_sweep
 from simulations.reproduce.lecture.methods import DELTA, POINT, POINTS, point_label
 
@@ -27,24 +25,21 @@ class Spot:
 
     method: str
     epsilon: float  # that was asked for
-    accuracies: tuple[float, ...]  # a seed each
     upper: float  # ε, certified
     moments: float | None  # ε by the moments accountant; None where its noise changes from step to step
 
-    @property
-    def mean(self) -> float:
-        """The mean accuracy over the seeds of a way to train."""
-        return fmean(self.accuracies)
+    by_seed: Mapping[int, float]  # accuracy
 
     @property
-    def half(self) -> float | None:
-        """Half of the 95% interval about the mean accuracy, by Student's t; None of one seed.
+    def kept(self) -> Interval:
+        """The mean accuracy over the seeds of a way to train, and the interval about it.
 
-        >>> round(Spot("SGD", 1.0, (0.5, 0.52, 0.54), 1.0, None).half, 3)
+        >>> round(Spot("SGD", 1.0, 1.0, None, {1: 0.5, 2: 0.52, 3: 0.54}).kept.half, 3)
         0.05
         """
-        n = len(self.accuracies)
-        return float(stdtrit(n - 1, 0.975)) * stdev(self.accuracies) / sqrt(n) if n > 1 else None
+        found = interval_of(list(self.by_seed.values()))
+        assert found is not None  # a spot has a seed
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +61,10 @@ class Found:
         for method, epsilon in POINTS:
             cells = [each for each in self.sweep.done if each.place[POINT] == point_label(method, epsilon)]
             if ran := [each.ran for each in cells if each.ran is not None and each.ran.accuracy is not None]:
-                accuracies = tuple(each.accuracy for each in ran if each.accuracy is not None)
                 header = records.read_records(self.directory / "cells" / cells[0].id / "records.jsonl").header
                 found[method, epsilon] = Spot(
-                    method, epsilon, accuracies, max(each.upper for each in ran if each.upper is not None),
-                    _moments(header),
+                    method, epsilon, max(each.upper for each in ran if each.upper is not None), _moments(header),
+                    {cell.seed: cell.accuracy for cell in cells if cell.accuracy is not None},
                 )  # fmt: skip
         return found
 

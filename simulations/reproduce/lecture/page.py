@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from datetime import date
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simulations.figures import markdown
+from simulations.figures.intervals import FEWEST, interval_words
+from simulations.figures.ranking import ranking_of
 from simulations.figures.style import BLUE, CARD, MUTED, RED, WIDTH, house_style
 from simulations.reproduce.lecture import ABOUT, NAME
 from simulations.reproduce.lecture.found import Found, Spot
@@ -55,15 +58,24 @@ def finding_words(found: Found) -> list[str]:
     for epsilon in EPSILONS:
         there = [spot for (_, own), spot in found.spots.items() if own == epsilon]
         if len(there) > 1:
-            best = max(there, key=lambda spot: spot.mean)
-            plain = found.spots.get((PLAIN, epsilon))
-            ahead = "" if plain is None or plain is best else f", {PLAIN} {_accuracy(plain)}"
-            said.append(f"at ε = {epsilon:g} the best is {best.method}: {_accuracy(best)}{ahead}")
+            said.append(f"at ε = {epsilon:g} {best_words({spot.method: spot for spot in there})}")
     if (free := found.spots.get((LAST, ALL))) is not None:
         said.append(f"{LAST} with next to no noise (ε = {ALL:g}): {_accuracy(free)}")
-    fewest = min(len(spot.accuracies) for spot in found.spots.values())
+    fewest = min(len(spot.by_seed) for spot in found.spots.values())
     said.append(f"{len(found.spots)} ways to train, each over {fewest} of {SEEDS} seeds at least")
     return said
+
+
+def best_words(spots: Mapping[str, Spot]) -> str:
+    """Which way to train is best at an ε of the lecture's figure, and which cannot be told from it, or why none is."""
+    ranking = ranking_of({method: spot.by_seed for method, spot in spots.items()})
+    if not ranking.ranked:
+        return f"none is said to be best: {ranking.seeds} seeds, and a ranking needs {FEWEST}"
+    best, *level = ranking.first
+    if level:
+        return f"{best} has most, {_accuracy(spots[best])}, and is not distinguishable from {', '.join(level)}"
+    ahead = f", {PLAIN} {_accuracy(spots[PLAIN])}" if PLAIN in spots and best != PLAIN else ""
+    return f"the best is {best}: {_accuracy(spots[best])}{ahead}"
 
 
 def csv_of(found: Found) -> str:
@@ -72,7 +84,7 @@ def csv_of(found: Found) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "epsilon", "number", "accuracy", "epsilon_upper", "epsilon_moments"])
     for spot in found.spots.values():
-        for number, accuracy in enumerate(spot.accuracies, 1):
+        for number, accuracy in enumerate(spot.by_seed.values(), 1):
             writer.writerow([spot.method, spot.epsilon, number, accuracy, spot.upper, spot.moments or ""])
     return text.getvalue()
 
@@ -87,7 +99,7 @@ def lecture_picture(found: Found) -> bytes:
         for axes, method in zip(panels, METHODS, strict=False):
             _draw_panel(axes, found, method)
             if free is not None:
-                axes.axhline(100 * free.mean, color=MUTED, lw=0.8, ls=":")
+                axes.axhline(100 * free.kept.mean, color=MUTED, lw=0.8, ls=":")
         for axes in panels[-2:]:
             axes.set(xlabel="ε", xscale="log")
             axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
@@ -105,17 +117,15 @@ def _draw_panel(axes: Axes, found: Found, method: str) -> None:
     """Draw one way to train into its panel: by certified ε, by the moments accountant's, and plain SGD behind."""
     plain, own = ([found.spots.get((name, epsilon)) for epsilon in EPSILONS] for name in (PLAIN, method))
     behind, spots = ([spot for spot in each if spot is not None] for each in (plain, own))
-    axes.plot([spot.upper for spot in behind], [100 * spot.mean for spot in behind], color="0.75", lw=1.5)
-    said = [(spot.moments, 100 * spot.mean) for spot in spots if spot.moments is not None]
+    axes.plot([spot.upper for spot in behind], [100 * spot.kept.mean for spot in behind], color="0.75", lw=1.5)
+    said = [(spot.moments, 100 * spot.kept.mean) for spot in spots if spot.moments is not None]
     axes.plot([epsilon for epsilon, _ in said], [mean for _, mean in said], color=RED, lw=1, ls="--")
-    x, y = [spot.upper for spot in spots], [100 * spot.mean for spot in spots]
-    bars = [100 * (spot.half or 0.0) for spot in spots]
+    x, y = [spot.upper for spot in spots], [100 * spot.kept.mean for spot in spots]
+    bars = [100 * (spot.kept.half or 0.0) for spot in spots]
     axes.errorbar(x, y, yerr=bars, color=BLUE, lw=1.5, elinewidth=1, marker="o", ms=3)
     axes.set_title(method)
 
 
 def _accuracy(spot: Spot | None) -> str:
     """An accuracy of the lecture's figure in percent, with half of its interval, where there are several seeds."""
-    if spot is None:
-        return "–"
-    return f"{100 * spot.mean:.1f}" + ("" if spot.half is None else f" ± {100 * spot.half:.1f}")
+    return interval_words(spot.kept if spot else None, digits=1, scale=100)

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
-
-from scipy.special import ndtri, stdtrit
+from statistics import fmean
 
 from fedpriv import records
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
+from simulations.figures.intervals import Interval, paired_interval
 from simulations.report.sweep.cells import Cell, Sweep, read_sweep
 from simulations.reproduce.ptr._tables import CORRUPTION, RELEASE
 from simulations.reproduce.ptr.tables_published import TABLES, PaperTable
-
-CONFIDENCE = 0.975  # on either side: a difference is told from none at 95%
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How much more accurate one release is than another in a place, over the seeds that both have."""
-
-    mean: float  # a share
-    error: float  # standard error
-    seeds: int  # that both have
-
-    @property
-    def verdict(self) -> int:
-        """1 where the one release is more accurate, −1 where less, 0 where Student's t cannot tell.
-
-        >>> Difference(0.05, 0.02, 10).verdict, Difference(0.05, 0.02, 3).verdict
-        (1, 0)
-        """
-        enough = stdtrit(self.seeds - 1, CONFIDENCE) if self.seeds > 1 else ndtri(CONFIDENCE)
-        return 0 if abs(self.mean) <= enough * self.error else (1 if self.mean > 0 else -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +33,9 @@ class Found:
         """The accuracies, by seed, of the done cells of a row, an ε and a release of the table."""
         return {cell.seed: cell.accuracy for cell in self._at(row, epsilon, release) if cell.accuracy is not None}
 
-    def difference(self, row: str, epsilon: float, one: str, other: str) -> Difference | None:
-        """How much more accurate one release is than another in a place, seed by seed; None where none has both.
-
-        The error of one seed alone is that of two samples of what is held out.
-        """
-        a, b = (self.accuracies(row, epsilon, release) for release in (one, other))
-        each = [a[seed] - b[seed] for seed in a if seed in b]
-        if not each:
-            return None
-        if len(each) > 1:
-            return Difference(fmean(each), stdev(each) / sqrt(len(each)), len(each))
-        (seed,) = (seed for seed in a if seed in b)
-        error = sqrt(sum(accuracy * (1 - accuracy) for accuracy in (a[seed], b[seed])) / self.held_out)
-        return Difference(each[0], error, 1)
+    def difference(self, row: str, epsilon: float, one: str, other: str) -> Interval | None:
+        """How much more accurate one release is than another in a place, seed by seed; None where no seed has both."""
+        return paired_interval(self.accuracies(row, epsilon, one), self.accuracies(row, epsilon, other))
 
     @property
     def table(self) -> PaperTable:
@@ -138,12 +103,3 @@ class Found:
     def _place(self, cell: Cell) -> Path:
         """The directory of a cell's run below the table's."""
         return self.directory / "cells" / cell.id
-
-
-def mean_of(accuracies: Sequence[float]) -> tuple[float, float | None]:
-    """The mean of some accuracies, and their standard deviation where there is more than one, for the table.
-
-    >>> mean_of([0.5, 0.75]), mean_of([0.5])
-    ((0.625, 0.1767766952966369), (0.5, None))
-    """
-    return fmean(accuracies), stdev(accuracies) if len(accuracies) > 1 else None

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 
 from simulations.figures import markdown
 from simulations.figures.curves import COLOURS
+from simulations.figures.intervals import interval_of, interval_words
 from simulations.figures.style import CARD, MUTED, house_style
 from simulations.reproduce.ptr._tables import CORRUPTION, MEANING, RELEASE, data_of, scaled_down
-from simulations.reproduce.ptr.tables_found import Found, mean_of
-from simulations.reproduce.ptr.tables_words import finding_words, signed_points, standing_words, why_words
+from simulations.reproduce.ptr.tables_found import Found
+from simulations.reproduce.ptr.tables_words import finding_words, standing_words, why_words
 
 MARKS = "sDo^vPX"
 
@@ -24,9 +25,10 @@ def tables_page(found: Found) -> str:
     return "\n\n".join([
         f"# {name}: {table.about}",
         f"On {data_of(found.study)}, {date.today():%-d %B %Y}. Accuracy in percent on {found.held_out:,} records held "
-        f"out, mean ± standard deviation over seeds; in brackets what [P] has on {table.on}, by the Laplace "
-        "test. Differences are paired by seed, with their standard error over seeds, and told from none at 95% "
-        "(Student's t). Every ε is certified by the exact accountant at δ = 10⁻⁵, for one record there or not.",
+        f"out, mean ± half of its 95% interval over seeds (Student's t); in brackets what [P] has on {table.on}, by "
+        "the Laplace test. Differences are paired by seed, ± likewise, each by itself, and told from none where three "
+        "seeds or more have an interval without 0. Every ε is certified by the exact accountant at δ = 10⁻⁵, for one "
+        "record there or not.",
         f"![{name}]({name}.png)",
         markdown.markdown_table(*table_of(found)),
         "## What it shows", markdown.markdown_bullets(finding_words(found)),
@@ -48,13 +50,11 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
         cells = []
         for release in table.releases:
             theirs = table.paper(row, epsilon, release)
-            accuracies, words = list(found.accuracies(row, epsilon, release).values()), "–"
-            if accuracies:
-                mean, deviation = mean_of(accuracies)
-                words = f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
+            kept = interval_of(list(found.accuracies(row, epsilon, release).values()))
+            words = interval_words(kept, digits=1, scale=100)
             cells.append(words if theirs is None else f"{words} [{theirs:.1f}]")
         gaps = [found.difference(row, epsilon, tested, other) for tested, other in table.pairs]
-        ahead = ["–" if gap is None else f"{signed_points(gap.mean)} ({100 * gap.error:.1f})" for gap in gaps]
+        ahead = ["–" if gap is None else interval_words(gap, 1, 100, "+").replace("-", "−") for gap in gaps]
         rows.append([row, f"{epsilon:g}", *cells, *ahead])
     return head, rows
 
@@ -88,9 +88,9 @@ def tables_picture(found: Found) -> bytes:
                 colour = COLOURS[number % len(COLOURS)]
                 shift = 0.6 * (number / (len(table.releases) - 1) - 0.5)
                 spots = [
-                    (place + shift, *mean_of(list(values)))
+                    (place + shift, kept.mean, kept.half)
                     for place, row in enumerate(table.rows)
-                    if (values := found.accuracies(row, epsilon, release).values())
+                    if (kept := interval_of(list(found.accuracies(row, epsilon, release).values())))
                 ]
                 x, bars = ([100 * (spot[part] or 0.0) for spot in spots] for part in (1, 2))
                 axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=mark, color=colour, ms=5,

@@ -6,8 +6,9 @@ from itertools import product
 from math import sqrt
 
 from server.progress.words import ranges_words
+from simulations.figures.intervals import FEWEST, Interval
 from simulations.reproduce.ptr._tables import BOUND
-from simulations.reproduce.ptr.tables_found import Difference, Found
+from simulations.reproduce.ptr.tables_found import Found
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PTR, PaperTable
 
 Spot = tuple[str, float]  # row and ε
@@ -41,13 +42,15 @@ def _beats(found: Found, spots: list[Spot], pair: tuple[str, str], where: str, p
     known = {spot: difference for spot, difference in all_of_them.items() if difference is not None}
     if not known:
         return ""
-    above, level, below = ([spot for spot, each in known.items() if each.verdict == sign] for sign in (1, 0, -1))
+    above, level, below = ([spot for spot, each in known.items() if each.side == sign] for sign in (1, 0, -1))
     mean = sum(each.mean for each in known.values()) / len(known)
     words = f"{one} beats {other} in {len(above)} of {len(known)} places ({where})"
     if above:
         words += f", by {_points(known, above)}"
     if level:
-        words += f"; not told apart from it in {len(level)}{_places(level)}"
+        fewest = min(each.seeds for each in known.values())
+        few = f" (of {fewest} seeds; {FEWEST} can tell)" * (fewest < FEWEST)
+        words += f"; not told apart from it in {len(level)}{_places(level)}{few}"
     if below:
         words += f"; below it in {len(below)}, by {_points(known, below)}{_places(below)}"
     theirs = f" {paper}." if one == PTR else ""
@@ -63,7 +66,7 @@ def signed_points(share: float) -> str:
     return f"{100 * share:+.1f}".replace("-", "−")
 
 
-def _points(known: dict[Spot, Difference], spots: list[Spot]) -> str:
+def _points(known: dict[Spot, Interval], spots: list[Spot]) -> str:
     """By how many points TSGD+PTR differs from another release in these places, from least to most, in words."""
     sizes = [100 * abs(known[spot].mean) for spot in spots]
     return f"{min(sizes):.1f} points" if len(sizes) == 1 else f"{min(sizes):.1f} to {max(sizes):.1f} points"
@@ -139,7 +142,7 @@ def _of_trimming(found: Found, table: PaperTable) -> list[str]:
         for row, epsilon in table.published:
             difference = found.difference(row, epsilon, tested, GAUSSIAN)
             lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon, tested)
-            if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
+            if difference is not None and difference.side <= 0 and lost is not None and share is not None:
                 apart = f"{DPSGD} is {signed_points(lost.mean)} points from {GAUSSIAN}"
                 places.append(f"{row} at ε = {epsilon:g} ({apart}, the test passed in {100 * share:.0f}% of steps)")
         said += [f"Where {tested} does not beat {GAUSSIAN}: {'; '.join(places)}."] * bool(places)

@@ -76,7 +76,7 @@ def as_printed(prepared: Prepared, place: Path) -> None:
     study, kept, once = prepared.study, prepared.study.privacy.kept, one_draw(prepared)
     assert kept is not None
     parts = (
-        Byzantine(prepared.plan),
+        Byzantine(prepared.plan, prepared.pool),
         Corrupting(prepared.plan, prepared.pool.classes),
         once,
         seeded_source(study.run.seed, once.mechanism),

@@ -29,19 +29,24 @@ from fedpriv.aggregation import (
     CenteredClipping,
     Chain,
     ClientVote,
+    ClippedClustering,
     Dnc,
+    Flame,
     FlTrust,
     GeometricMedian,
     Krum,
     MajorityVote,
+    Mda,
     Meamed,
     Mean,
     Median,
+    MoNna,
     MultiKrum,
     Nnm,
     NormClipping,
     NormTrimmedSum,
     SignGuard,
+    Smea,
     TrimmedMean,
     WeightedVote,
     finite_rows,
@@ -66,9 +71,11 @@ SUMS: list[Any] = [NormTrimmedSum(dropped=0), NormTrimmedSum(dropped=F)]
 DISTANCES: list[Any] = [
     Krum(byzantine=F), MultiKrum(byzantine=F), MultiKrum(byzantine=F, kept=3), Bulyan(byzantine=F), GeometricMedian(),
     Dnc(byzantine=F), Dnc(byzantine=F, share=1.5, sampled=30, steps=3), Caf(byzantine=F),
+    Mda(byzantine=F), Mda(byzantine=F, search="ball"), Smea(byzantine=F),
 ]  # fmt: skip
 FROM_THE_ORIGIN: list[Any] = [
     CenteredClipping(radius=7.0), CenteredClipping(radius=7.0, steps=3), FlTrust(root=5), SignGuard(share=0.5),
+    ClippedClustering(), Flame(), MoNna(byzantine=F, root=5),
 ]  # fmt: skip
 MIXED: list[Any] = [
     Chain((Nnm(byzantine=F),), Krum(byzantine=F)),
@@ -310,7 +317,7 @@ def test_opposite_rows_give_the_opposite(rule: Any) -> None:
         assert other == approx(-one, rel=1e-7, abs=1e-7)
 
 
-@each([*MEANS, *SUMS, SignGuard(), Chain((Arc(byzantine=F),), Mean())])
+@each([*MEANS, *SUMS, SignGuard(), ClippedClustering(), Flame(), Chain((Arc(byzantine=F),), Mean())])
 @pytest.mark.parametrize("factor", [2.0**-60, 8.0, 2.0**60])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_scaled_rows_give_the_scaled_result(rule: Any, factor: float, kind: Any) -> None:
@@ -325,7 +332,16 @@ def test_a_vote_and_trust_do_not_depend_on_scale(rule: Any) -> None:
     assert apply(rule, 8 * matrix) == approx(apply(rule, matrix), rel=1e-5, abs=1e-6)
 
 
-@each([*MEANS, SignGuard(), CenteredClipping(radius=50), Chain((Arc(byzantine=F),), Mean())])
+@each(
+    [
+        *MEANS,
+        SignGuard(),
+        ClippedClustering(),
+        Flame(),
+        CenteredClipping(radius=50),
+        Chain((Arc(byzantine=F),), Mean()),
+    ]
+)
 @pytest.mark.parametrize(
     "row", [some(1)[0], np.zeros(COLUMNS, np.float32), np.full(COLUMNS, 1e-30, np.float32)], ids=str
 )
@@ -359,7 +375,8 @@ def test_a_column_does_not_depend_on_the_others(rule: Any) -> None:
 ROBUST: list[Any] = [
     *(Median(), TrimmedMean(dropped=F), Meamed(byzantine=F)),
     *(rule for rule in DISTANCES if rule != Dnc(byzantine=F, share=1.5, sampled=30, steps=3)),
-    *(SignGuard(share=1.0), *MIXED, *BUCKETS, *CUT),
+    *(SignGuard(share=1.0), ClippedClustering(), Flame(), MoNna(byzantine=F, root=5)),
+    *(*MIXED, *BUCKETS, *CUT),
 ]
 
 
@@ -420,7 +437,8 @@ digest = hashlib.sha256()
 matrices = [some(101, 3000), some(257, 700), some(33, 4096, np.float64)]
 for matrix in matrices:
     for rule in EVERY + PRE:
-        digest.update(apply(rule, matrix).tobytes())
+        if len(matrix) <= getattr(rule, "most", np.inf):
+            digest.update(apply(rule, matrix).tobytes())
 product = matrices[1] @ matrices[1].T  # of as many threads as there are
 print(digest.hexdigest(), hashlib.sha256(product.tobytes()).hexdigest())
 """
@@ -485,7 +503,7 @@ class TestBeforeARule:
             assert apply(step, matrix[order]) == approx(apply(step, matrix)[order], rel=1e-5, abs=1e-5)
 
 
-@each([Krum(byzantine=F), MultiKrum(byzantine=F), GeometricMedian(), Caf(byzantine=F)])
+@each([Krum(byzantine=F), MultiKrum(byzantine=F), GeometricMedian(), Caf(byzantine=F), Mda(byzantine=F)])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0, 300])
 def test_mixing_the_weights_is_mixing_the_rows(rule: Any, kind: Any, offset: float) -> None:

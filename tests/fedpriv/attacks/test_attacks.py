@@ -98,6 +98,8 @@ def test_rows_of_moments_are_those_of_the_papers() -> None:
     assert z == approx(0.180012, abs=1e-6)
     assert sent(Alie())[0] == approx([3 - z * 2, 3 - z * 3**0.5])
     assert sent(Alie(factor=3))[0] == approx([3 - 3 * z * 2, 3 - 3 * z * 3**0.5])
+    assert sent(Alie(z=1.5))[0] == approx([3 - 1.5 * 2, 3 - 1.5 * 3**0.5])
+    assert sent(Alie(z=0.5, factor=2))[0] == approx([3 - 2, 3 - 3**0.5])
 
 
 def test_alie_divides_by_one_less_than_the_rows_and_knows_no_spread_of_one() -> None:
@@ -330,6 +332,7 @@ def study(*overrides: str) -> study_file.Study:
     ("overrides", "message"),
     [
         (["attack.kind=Aile"], r"attacked.toml: attack: unknown attack 'Aile' \(did you mean 'Alie'\?\)"),
+        (["attack={kind='Alie', z=0}"], "attack: Alie: z must be positive, got 0"),
         (["attack={kind='Alie', facter=2}"], r"attack: Alie has no setting 'facter' \(did you mean 'factor'\?\)"),
         (["attack={kind='Ipm', factor=0}"], "attack: Ipm: factor must be positive"),
         (["attack={kind='TargetedFlip', source=1}"], "attack: TargetedFlip needs target"),

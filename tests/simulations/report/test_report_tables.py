@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas
 import pytest
+from test_sweep_report import write_sweep
 
 import fedpriv as fp
 from fedpriv.records import read_records
@@ -22,6 +23,7 @@ from simulations.report.run.facts import run_summary
 from simulations.report.run.page import run_page
 from simulations.report.run.runs import read_run
 from simulations.report.run.tables import run_tables
+from simulations.report.sweep.cells import read_sweep
 from simulations.runs.direct import Here
 from simulations.runs.tracking import Tracker, tracked_rounds
 
@@ -120,3 +122,15 @@ def test_how_many_clients_a_trusted_server_drew_is_shown_by_nothing_but_its_own_
     assert seen & SECRETS == (set() if rate < 1 else SECRETS)
     for words in (result_table(result), run_card(run), run_page(run, ())):
         assert (bytes_words(sent) in words) == (rate == 1)
+
+
+def test_the_axes_of_a_sweep_are_numbers_to_programs_where_they_are_numbers(tmp_path: Path) -> None:
+    axes = {"clients.byzantine": ["0", "0.25"], "release": ["1.0", "01.1"], "privacy.epsilon": ["2.0", "4.0"]}
+    sweep = write_sweep(tmp_path / "out", axes, lambda place, seed: 0.5)
+    frame = read_sweep(sweep).frame()
+    assert list(frame["clients.byzantine"].unique()) == [0, 0.25]
+    assert frame[frame["privacy.epsilon"] > 2]["accuracy"].count() == 4
+    assert list(frame["release"].unique()) == ["1.0", "01.1"]
+    assert main(["report", str(sweep), "--no-html", "--csv", str(tmp_path), "--parquet", str(tmp_path)]) == 0
+    assert pandas.read_parquet(tmp_path / "summary.parquet")["privacy.epsilon"].dtype == float
+    assert (tmp_path / "cells.csv").read_text().splitlines()[1].split(",")[1:4] == ["0", "1.0", "2.0"]

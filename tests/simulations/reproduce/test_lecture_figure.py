@@ -13,7 +13,7 @@ from simulations.command_line import main
 from simulations.reproduce.lecture import NAME
 from simulations.reproduce.lecture.found import Found, Spot
 from simulations.reproduce.lecture.methods import ALL, EPSILONS, LAST, METHODS, POINT, lecture_studies, point_label
-from simulations.reproduce.lecture.page import csv_of, finding_words, lecture_page, lecture_picture
+from simulations.reproduce.lecture.page import best_words, csv_of, finding_words, lecture_page, lecture_picture
 from simulations.sweep._cell import run_cell
 from simulations.sweep.directory import opened_sweep, place_of
 from simulations.sweep.grid import Grid, grid_of
@@ -54,16 +54,27 @@ def test_a_page_tells_what_is_done_certified_and_by_the_moments_accountant(found
     plain, decay = found.spots["SGD", 4.0], found.spots["noise decay", 8.0]
     assert plain.upper <= 4.0 < (plain.moments or 0.0)
     assert decay.moments is None  # it is of one noise
-    assert plain.mean > 0.9
+    assert plain.kept.mean > 0.9
     words = lecture_page(found)
-    assert f"| SGD | – | – | – | {100 * plain.mean:.1f} | – |" in words
+    assert f"| SGD | – | – | – | {100 * plain.kept.mean:.1f} | – |" in words
     assert any("next to no noise" in line for line in finding_words(found))
     assert len(csv_of(found).splitlines()) == 4
     assert lecture_picture(found)[:4] == b"\x89PNG"
 
 
 def test_an_interval_needs_seeds() -> None:
-    assert Spot("SGD", 1.0, (0.9,), 1.0, None).half is None
+    assert Spot("SGD", 1.0, 1.0, None, {1: 0.9}).kept.half is None
+
+
+def test_the_best_way_to_train_is_named_only_where_three_seeds_tell_it_from_the_others() -> None:
+    kept = {"SGD": [0.80, 0.81, 0.82], "Adam": [0.90, 0.91, 0.92], "momentum": [0.89, 0.92, 0.90]}
+
+    def said(seeds: int, *methods: str) -> str:
+        return best_words({each: Spot(each, 1.0, 1.0, None, dict(enumerate(kept[each][:seeds]))) for each in methods})
+
+    assert said(2, "SGD", "Adam") == "none is said to be best: 2 seeds, and a ranking needs 3"
+    assert said(3, "SGD", "Adam") == "the best is Adam: 91.0 ± 2.5, SGD 81.0 ± 2.5"
+    assert said(3, *kept) == "Adam has most, 91.0 ± 2.5, and is not distinguishable from momentum"
 
 
 def test_data_without_enough_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from server.rounds import planned
 from simulations.command_line import main
 from simulations.reproduce.ptr._cifar import cifar_arrays
 from simulations.reproduce.ptr._tables import data_of, scaled_down, studies
-from simulations.reproduce.ptr.tables_found import Difference, Found
+from simulations.reproduce.ptr.tables_found import Found
 from simulations.reproduce.ptr.tables_published import (
     BUDGET,
     COIN,
@@ -101,11 +101,6 @@ def test_the_papers_numbers_have_trimming_with_tests_ahead_of_trimming_without_e
         assert all(gaussian < ptr for gaussian, _, ptr in table.published.values())
     ours = TABLES["ptr-table-3"].published["none", 2.0]
     assert ours[::2] == TABLES["ptr-table-4"].published["none", 2.0][::2]
-
-
-@pytest.mark.parametrize(("mean", "error", "verdict"), [(0.05, 0.02, 1), (-0.05, 0.02, -1), (0.03, 0.02, 0), (0, 0, 0)])
-def test_a_difference_is_one_past_what_ten_seeds_give_by_chance(mean: float, error: float, verdict: int) -> None:
-    assert Difference(mean, error, 10).verdict == verdict
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def test_a_failed_check_is_exit_code_1_and_the_files_are_there_all_the_same(
 def test_without_a_name_it_says_what_there_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(line)) == 0
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [
-        *CATALOGUE, *TEXTS, *TABLES, *FIGURES, "lecture-figure",
+        *CATALOGUE, *TEXTS, *TABLES, *FIGURES, "lecture-figure", "inversion",
     ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from server import rounds
 from simulations.command_line import main
 from simulations.flower.surroundings import start_ray
 from simulations.runs.direct import Here
+from simulations.sweep.directory import check_sweep_directory, opened_sweep
 from simulations.sweep.grid import Grid, grid_of
 from simulations.sweep.progress import SweepProgress
 
@@ -211,8 +212,24 @@ def test_what_the_grid_sets_cannot_be_set_beside_it() -> None:
 def test_run_refuses_a_grid_and_says_what_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "grid.toml").write_text(STUDY)
     assert main(["run", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")]) == 2
-    assert "grid.toml: its [sweep] table makes it many studies: fedpriv sweep" in capsys.readouterr().err
+    told = f"grid.toml: its [sweep] table makes it many studies: fedpriv sweep {tmp_path / 'grid.toml'} runs them"
+    assert told in capsys.readouterr().err
+    assert main(["run", "quick", "--dry-run"]) == 2
+    assert "fedpriv sweep quick runs them" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_goes_on_with_more_seeds_but_not_with_fewer_or_others(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with opened_sweep(out, grid_of(STUDY)):
+        pass
+    for seeds in ([1, 2, 3], [3, 2, 1]):
+        check_sweep_directory(out, grid_of(STUDY, [f"sweep.run.seed={seeds}"]))
+    for seeds in ([1], [1, 3, 4]):
+        with pytest.raises(FedprivError, match=r"holds another study: sweep.run.seed is \[1, 2\] there"):
+            check_sweep_directory(out, grid_of(STUDY, [f"sweep.run.seed={seeds}"]))
+    with pytest.raises(FedprivError, match=r"holds another study: run.rounds is 6 there, 7 here"):
+        check_sweep_directory(out, grid_of(STUDY, ["sweep.run.seed=[1, 2, 3]", "run.rounds=7"]))
 
 
 # The cells, on Ray

@@ -1,0 +1,61 @@
+"""What a sweep tells of backdoors: how often each defence's model takes records with the trigger for the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from simulations.figures.intervals import Interval, interval_of, interval_words
+from simulations.figures.ranking import Ranking, ranking_of
+from simulations.report.sweep._spots import Field, Key
+from simulations.report.sweep.grid import Grid
+
+NAMED = 4  # defences in a sentence, before the rest is counted
+
+
+def backdoor_ranking(grid: Grid) -> Ranking[Key]:
+    """A sweep's defences by the share that worst backdoors fail at, by seed, over the conditions known for all."""
+    tried = {field: field.worst_by("backdoor") for field in grid.fields}
+    known: dict[Key, list[Field]] = {}
+    for field in (field for field, worst in tried.items() if worst):
+        known.setdefault(field.defence, []).append(field)
+    common = set.intersection(*({field.condition for field in fields} for fields in known.values())) if known else set()
+    return ranking_of({
+        defence: _withstood([worst[0].by_seed("backdoor") for field in fields
+                             if field.condition in common and (worst := tried[field])])
+        for defence, fields in known.items()
+    })  # fmt: skip
+
+
+def backdoor_sentences(grid: Grid) -> list[str]:
+    """What a sweep found of backdoors, in a sentence; none where none was tried, ranked where seeds suffice for it."""
+    if not grid.backdoors:
+        return []
+    ranking = backdoor_ranking(grid)
+    opened = {name: interval_words(success_of(ranking, name)) for name in ranking.order}
+    begun = "Of the held-out records with the backdoor's trigger, the model takes for its target"
+    if not ranking.ranked:
+        shown = [f"{words} with {grid.defence(name)}" for name, words in opened.items()]
+        return [f"{begun}: {'; '.join(shown[:NAMED])}{f'; and {len(shown) - NAMED} more' * (len(shown) > NAMED)}."]
+    said = []
+    for how, level in (("fewest", ranking.first), ("most", ranking.last)):
+        alike = f", not distinguishable from {_names(grid, level[1:])}" if level[1:] else ""
+        said.append(f"{how} with {grid.defence(level[0])}, {opened[level[0]]}{alike}")
+    return [f"{begun} {'; '.join(said)}."]
+
+
+def success_of(ranking: Ranking[Key], defence: Key) -> Interval | None:
+    """A backdoor's success against a defence of a sweep, on average over conditions, and its interval over seeds."""
+    return interval_of([1 - own for own in ranking.values.get(defence, {}).values()])
+
+
+def _withstood(successes: Sequence[dict[int, float]]) -> dict[int, float]:
+    """The mean share that backdoors fail at over conditions, by the seeds that all of them have."""
+    seeds = set.intersection(*map(set, successes)) if successes else set()
+    return {seed: 1 - fmean(own[seed] for own in successes) for seed in seeds}
+
+
+def _names(grid: Grid, defences: Sequence[Key]) -> str:
+    """The names of a few defences of a sweep, and how many more there are."""
+    more = f" and {len(defences) - NAMED} more" if len(defences) > NAMED else ""
+    return ", ".join(map(grid.defence, defences[:NAMED])) + more
