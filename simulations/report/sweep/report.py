@@ -9,8 +9,8 @@ from typing import Any, get_args
 from simulations.figures.files import put_files
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress
-from simulations.report.sweep._order import BEHIND, behind, command_to_rank
-from simulations.report.sweep._standing import Standings
+from simulations.report.sweep._order import BEHIND, behind, command_to_rank, distance
+from simulations.report.sweep._standing import Standing, Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
 from simulations.report.sweep.grid import Grid
@@ -72,11 +72,20 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "ranked": standings.ranking.ranked,
         "to_rank": command_to_rank(standings) or None,
         "best": list(map(grid.defence, standings.ranking.first)),
-        "defences": [
-            {"defence": grid.defence(each.defence), "mean": each.mean,
-             "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
-             "least": each.least.mean if each.least else None, "survives": each.overall.words}
-            for each in standings.order
-        ],
+        "defences": [_summed(standings, each) for each in standings.order],
         "said": _said(standings),
     }  # fmt: skip
+
+
+def _summed(standings: Standings, standing: Standing) -> dict[str, Any]:
+    """A defence in what `fedpriv report --json` prints of a sweep: what it keeps, ±, how far behind the first it is."""
+    apart, kept = distance(standings, standing), standing.kept
+    return {
+        "defence": standings.grid.defence(standing.defence),
+        "mean": standing.mean,
+        "half_width": kept.half if kept else None,
+        "seeds": len(standing.by_seed),
+        "behind": apart and {"mean": apart.mean, "half_width": apart.half, "distinguishable": bool(apart.side)},
+        "least": standing.least.mean if standing.least else None,
+        "survives": standing.overall.words,
+    }
