@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from shlex import quote
 
-from simulations.figures.intervals import FEWEST, interval_words
+from simulations.figures.intervals import FEWEST, Interval, interval_words
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep._standing import Standing, Standings
 from simulations.report.sweep.grid import Grid
@@ -41,10 +41,16 @@ def order_sentences(standings: Standings) -> list[str]:
     return [f"{under(standings.grid)}, {said}.", f"{name} {least}."]
 
 
-def behind(standings: Standings, standing: Standing) -> str:
-    """How much less a defence of a ranked sweep keeps than the first, by seed, for its column in tables."""
+def distance(standings: Standings, standing: Standing) -> Interval | None:
+    """How much less a defence of a ranked sweep keeps than the first, by seed; None of the first, or of none ranked."""
     first = standings.order[0].defence
-    apart = standings.ranking.difference(first, standing.defence) if standing.defence != first else None
+    ranked = standings.ranking.ranked and standing.defence != first
+    return standings.ranking.difference(first, standing.defence) if ranked else None
+
+
+def behind(standings: Standings, standing: Standing) -> str:
+    """How much less a defence of a ranked sweep keeps than the first, in words for its column in tables."""
+    apart = distance(standings, standing)
     return interval_words(apart) + ("" if apart is None or apart.side else ", not distinguishable")
 
 
@@ -61,7 +67,8 @@ def command_to_rank(standings: Standings) -> str:
     sweep = standings.grid.sweep
     if standings.ranking.ranked or len(standings.known) < 2 or not sweep.study:
         return ""
-    unused = (seed for seed in count(1) if seed not in sweep.seeds)
+    taken = {*sweep.seeds, *(cell.seed for cell in sweep.trials)}  # those of a choosing report nothing
+    unused = (seed for seed in count(1) if seed not in taken)
     seeds = [*sweep.seeds, *(next(unused) for _ in range(FEWEST - len(sweep.seeds)))]
     more = f"--set {quote(f'sweep.run.seed={seeds}')} " * (len(seeds) > len(sweep.seeds))
     return f"fedpriv sweep {quote(str(sweep.directory / 'study.toml'))} {more}--out {quote(str(sweep.directory))}"

@@ -11,9 +11,9 @@ from simulations.figures.ranking import Ranking
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress, standings_table
 from simulations.report.sweep._backdoors import backdoor_ranking, success_of
-from simulations.report.sweep._order import command_to_rank
+from simulations.report.sweep._order import command_to_rank, distance
 from simulations.report.sweep._spots import Key
-from simulations.report.sweep._standing import Standings
+from simulations.report.sweep._standing import Standing, Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
 from simulations.report.sweep.grid import Grid
@@ -77,13 +77,7 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "ranked": standings.ranking.ranked,
         "to_rank": command_to_rank(standings) or None,
         "best": list(map(grid.defence, standings.ranking.first)),
-        "defences": [
-            {"defence": grid.defence(each.defence), "mean": each.mean,
-             "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
-             "least": each.least.mean if each.least else None, "survives": each.overall.words,
-             **_opened(opened, each.defence)}
-            for each in standings.order
-        ],
+        "defences": [_summed(standings, each) | _opened(opened, each.defence) for each in standings.order],
         "said": _said(standings),
     }  # fmt: skip
 
@@ -92,3 +86,17 @@ def _opened(ranking: Ranking[Key], defence: Key) -> dict[str, float | None]:
     """What `fedpriv report --json` says of a backdoor's success against a defence of a sweep; nothing without one."""
     found = success_of(ranking, defence)
     return {} if found is None else {"backdoor": found.mean, "backdoor_half_width": found.half}
+
+
+def _summed(standings: Standings, standing: Standing) -> dict[str, Any]:
+    """A defence in what `fedpriv report --json` prints of a sweep: what it keeps, ±, how far behind the first it is."""
+    apart, kept = distance(standings, standing), standing.kept
+    return {
+        "defence": standings.grid.defence(standing.defence),
+        "mean": standing.mean,
+        "half_width": kept.half if kept else None,
+        "seeds": len(standing.by_seed),
+        "behind": apart and {"mean": apart.mean, "half_width": apart.half, "distinguishable": bool(apart.side)},
+        "least": standing.least.mean if standing.least else None,
+        "survives": standing.overall.words,
+    }

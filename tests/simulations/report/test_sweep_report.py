@@ -386,6 +386,7 @@ def test_what_seeds_cannot_tell_from_the_best_is_named_as_not_distinguishable(tm
     )  # fmt: skip
     found = json.loads(report(sweep, "--json"))
     assert (found["ranked"], found["best"], found["to_rank"]) == (True, ["Median", "Krum"], None)
+    assert [each["behind"] and each["behind"]["distinguishable"] for each in found["defences"]] == [None, False, True]
     said = " ".join(found["said"])
     assert "Median keeps most, accuracy 0.820 ± 0.050, but is not distinguishable from Krum." in said
     assert "Mean holds worst: 0.300 ± 0.025." in said

@@ -189,6 +189,7 @@ def test_the_report_says_what_was_chosen_by_what_and_what_that_cost(
     assert main(["report", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["cells"], found["trials"], found["trained"]) == (4, 8, 12)
+    assert "'sweep.run.seed=[1, 2, 3]'" in found["to_rank"]
     said = " ".join(found["said"])
     assert (
         "Chosen at each place, under its own attack: server.step (of 1e-06, 1.0), by mean accuracy on 60 training"
