@@ -32,6 +32,16 @@ class Spread(NamedTuple):
         half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else np.inf
         return Spread(float(values.mean()), half)
 
+    @staticmethod
+    def of_share(parts: Vector, wholes: Vector) -> Spread:
+        """The share of the whole that is not in the parts, 1 − Σ parts / Σ wholes of the same records; to first order.
+
+        >>> Spread.of_share(np.array([0.5, 1.0]), np.array([1.0, 2.0]))
+        Spread(mean=0.5, half=0.0)
+        """
+        share = float(parts.mean() / wholes.mean())
+        return Spread(1 - share, Spread.of((parts - share * wholes) / wholes.mean()).half)
+
     def words(self, digits: int) -> str:
         """A mean and half of its interval, in so many digits behind the point.
 

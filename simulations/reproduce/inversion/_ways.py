@@ -25,9 +25,9 @@ from fedpriv.studies.study import Study
 from fedpriv.trust import Local
 
 SUMS = ("StochasticSign", "Binomial")  # noise for ε ≤ 4 in the sum of all clients, over all rounds
-LOCAL = ("StochasticSign", "Ternarize", "Binomial")  # and for ε ≤ 4 in the one message
-WORDS = {"StochasticSign": "one bit", "Ternarize": "three symbols", "Binomial": "five symbols"}
-MORE = {"Binomial": ", trials=4"}
+LOCAL = ("StochasticSign", "Ternary", "Binomial")  # and for ε ≤ 4 in the one message
+WORDS = {"StochasticSign": "one bit", "Ternary": "three symbols", "Binomial": "five symbols"}
+MORE = {"Binomial": ", trials=4", "Ternary": ", scale=5.0"}  # what is not calibrated
 PICTURED = "StochasticSign"
 ALONE = {"privacy.trust": '"local"', "run.rounds": "1"}
 
@@ -79,7 +79,7 @@ def sent_ways(data: str | None, model: str, dimension: int) -> Iterator[Way]:
             privacy = calibrated_study(own, dimension).privacy
             cost = Account((privacy.channel.event(dimension, Local(), rounds=1),)).epsilon(privacy.delta)
             title = f"{WORDS[kind]}, ε ≤ {privacy.epsilon:g} of {where}"
-            short = title.replace(", ", ",\n") if kind == PICTURED else ""
+            short = title.replace(", ", ",\n").replace(" of ", "\nof ") if kind == PICTURED else ""
             yield Way(title, short, privacy.channel, cost.bounds.upper)
 
 

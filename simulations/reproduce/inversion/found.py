@@ -179,5 +179,5 @@ def _judged(
     alike = np.array([similarity(one, other) for one, other in pairs])
     return Outcome(
         targets[0].model, way, epsilon, attack, len(truth), label, Spread.of(own), Spread.of(signal_to_noise(own)),
-        Spread.of(alike), Spread.of((errors - own) / errors.mean()),
+        Spread.of(alike), Spread.of_share(own, errors),
     )  # fmt: skip

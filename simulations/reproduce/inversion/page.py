@@ -83,7 +83,7 @@ def inversion_picture(found: Found) -> bytes:
     content, columns = io.BytesIO(), len(found.shown[0].titles)
     with house_style():
         size = WIDTH / columns
-        figure = Figure(figsize=(WIDTH, size * len(found.shown) + 0.6), layout="constrained")
+        figure = Figure(figsize=(WIDTH, size * len(found.shown) + 0.8), layout="constrained")
         panels = figure.subplots(len(found.shown), columns, squeeze=False)
         for row, own in zip(panels, found.shown, strict=True):
             for axes, picture in zip(row, own.pictures, strict=True):
