@@ -7,12 +7,10 @@ from textwrap import fill
 from typing import Any, get_args
 
 from simulations.figures.files import put_files
-from simulations.figures.ranking import Ranking
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress
 from simulations.report.sweep._backdoors import backdoor_ranking, success_of
 from simulations.report.sweep._order import BEHIND, behind, command_to_rank
-from simulations.report.sweep._spots import Key
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
@@ -84,14 +82,9 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
             {"defence": grid.defence(each.defence), "mean": each.mean,
              "half_width": each.kept.half if each.kept else None, "seeds": len(each.by_seed),
              "least": each.least.mean if each.least else None, "survives": each.overall.words,
-             **_opened(opened, each.defence)}
+             **({"backdoor": own.mean, "backdoor_half_width": own.half}
+                if (own := success_of(opened, each.defence)) else {})}
             for each in standings.order
         ],
         "said": _said(standings),
     }  # fmt: skip
-
-
-def _opened(ranking: Ranking[Key], defence: Key) -> dict[str, float | None]:
-    """What `fedpriv report --json` says of a backdoor's success against a defence of a sweep; nothing without one."""
-    found = success_of(ranking, defence)
-    return {} if found is None else {"backdoor": found.mean, "backdoor_half_width": found.half}
