@@ -132,19 +132,11 @@ class Byzantine:
             foresight=insight if knowledge == "everything" else None,
             generators=lambda: [self._generator(insight.round, client)],
             shared=lambda: stream(self._study.run.seed, "attack together"),
-            mechanism=self._mechanism,
-            asked=len(insight.asked),
-            byzantine=len(insight.byzantine),
-            progress=insight.progress,
-            step=self._step(insight.round),
-            one_vote=self._one_vote,
+            mechanism=self._mechanism, one_vote=self._one_vote,
+            asked=len(insight.asked), byzantine=len(insight.byzantine),
+            progress=insight.progress, step=relative_step(self._study, insight.round),
             memory={} if knowledge == "own" else insight.memory,
-        )
-
-    def _step(self, round: int) -> float:
-        """How far the server goes for an update in a round, counted in what its client went; 1 of a single gradient."""
-        own, server = self._study.training, self._study.server
-        return 1.0 if own.local_steps == 1 else server.step_in(round, self._study.run.rounds) / own.learning_rate
+        )  # fmt: skip
 
     def _generator(self, round: int, client: int) -> Generator:
         """One attacker's own random stream in a round, from the study's seed."""
@@ -162,6 +154,12 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
         except FAULTS as error:
             failures[row] = f"{BROKEN}: {reason(error)}"
     return failures
+
+
+def relative_step(study: Study, round: int) -> float:
+    """How far a study's server goes for an update in a round, counted in what its client went; 1 of one gradient."""
+    own, server = study.training, study.server
+    return 1.0 if own.local_steps == 1 else server.step_in(round, study.run.rounds) / own.learning_rate
 
 
 def informed_attack(study: Study, pool: Pool) -> Acts:

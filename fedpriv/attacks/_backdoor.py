@@ -197,23 +197,19 @@ def square_features(shape: tuple[int, ...], row: int, column: int, size: int) ->
     >>> square_features((4, 4), 0, 2, 2).tolist(), square_features((16,), 3, 3, 1).tolist()
     ([2, 3, 6, 7], [15])
     """
-    numbers = np.arange(prod(shape)).reshape(shape)
+    image = np.arange(prod(shape)).reshape(shape)
     match shape:
-        case (_, _) | (1 | 3, _, _):
-            image = numbers
-        case (_, _, 1 | 3):
-            image = np.moveaxis(numbers, 2, 0)
+        case (first, _, 1 | 3) if first not in (1, 3):
+            image = np.moveaxis(image, 2, 0)
         case (flat,) if isqrt(flat) ** 2 == flat:
-            image = numbers.reshape(isqrt(flat), -1)
-        case _:
+            image = image.reshape(isqrt(flat), -1)
+        case _ if len(shape) != 2 and not (len(shape) == 3 and shape[0] in (1, 3)):
             raise FedprivError(f"records of the shape {shape} are no images: features says which numbers are stamped")
     height, width = image.shape[-2:]
     if not (row + size <= height and column + size <= width):
-        raise FedprivError(
-            f"the trigger is outside the image: {size} × {size} from row {row} and column {column}, of an image of "
-            f"{height} × {width}"
-        )
-    return image[..., row : row + size, column : column + size].ravel()
+        where = f"{size} × {size} from row {row} and column {column}, of an image of {height} × {width}"
+        raise FedprivError(f"the trigger is outside the image: {where}")
+    return image[..., row:, column:][..., :size, :size].ravel()
 
 
 def replacing_factor(view: View) -> float:
@@ -246,9 +242,8 @@ def standing_for(row: Vector, mechanism: Mechanism, rng: Generator) -> Symbols |
     form, every = packing_of(mechanism), mechanism.alphabet or range(int(low), int(high) + 1)
     numbers = np.array(form.numbers if isinstance(form, Places) else every)
     above = np.clip(np.searchsorted(numbers, exact), 1, len(numbers) - 1)
-    below = numbers[above - 1]
-    up = rng.random(len(row)) * (numbers[above] - below) < exact - below
-    return np.asarray(np.where(up, numbers[above], below), low.dtype)
+    below, above = numbers[above - 1], numbers[above]
+    return np.asarray(np.where(rng.random(len(row)) * (above - below) < exact - below, above, below), low.dtype)
 
 
 def _rounded_up(number: float) -> int:

@@ -18,6 +18,7 @@ REACHED = "accuracy reached"  # or that its study's run.stop has ended
 WAITED = "accuracy no better"  # likewise
 STOPPED = "stopped"  # or that its caller's on_round has ended, and that can go on
 DRAWN = ("asked", "answered", "rejected", "failed", "bytes_up", "bytes_transport", "note", "attack_failed", "not_tried")
+TARGETED = ("accuracy_by_class", "backdoor")  # what is measured where accuracy is, beside it
 EARLY = ("interrupted", STOPPED, REACHED, WAITED)  # what came out may have had a part in when
 Line = Mapping[str, Any]
 
@@ -31,8 +32,7 @@ class Totals:
     still: int = 0  # of those used, whose direction was 0 in every coordinate
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
-    by_class: Line | None = None  # the accuracy of each class's records, likewise
-    backdoor: float | None = None  # which share of the records with an attack's trigger it has, likewise
+    targeted: Line = field(default_factory=dict)  # the accuracy of each class, a backdoor's success, likewise
     evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
     labels: Line | None = None  # of which classes clients' records are, by what each told once
     best: float | None = None  # of these, the first that the run has, so far; of answers what they prove at least
@@ -62,8 +62,7 @@ class Totals:
         self.still += line.get("still", False)
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
-        self.by_class = line.get("accuracy_by_class") or self.by_class
-        self.backdoor = line.get("backdoor", self.backdoor)
+        self.targeted = {name: line[name] for name in TARGETED if name in line} or self.targeted
         self.evaluated = line.get("evaluated") or self.evaluated
         self.labels = line.get("labels") or self.labels
         held_out = any(own is not None for own in (self.accuracy, self.r2))  # which go before answers
@@ -114,8 +113,6 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "accuracy": totals.accuracy,
         **({} if header["data"]["classes"] else {"r2": totals.r2}),
         **({"accuracy_is": header["accuracy_is"]} if "accuracy_is" in header else {}),
-        **({"accuracy_by_class": totals.by_class} if totals.by_class else {}),
-        **({"backdoor": totals.backdoor} if totals.backdoor is not None else {}),
         **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         **({"labels": totals.labels} if "labels" in header.get("evaluation", {}) else {}),
         "rounds": end["rounds"],
@@ -145,6 +142,6 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
-    found = covered_line(found, release)
+    found = covered_line(found | dict(totals.targeted), release)
     replace_file(directory / "result.json", records.record_bytes(found), mode=0o644)
     return found

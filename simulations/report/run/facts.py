@@ -209,18 +209,15 @@ def run_summary(run: Run) -> dict[str, Any]:
 def comparison_row(run: Run) -> Rows:
     """A run as a row of the table that compares several: mechanism, attack, rounds, trust, accuracy, ε, bytes."""
     cost = run.epsilon if run.private else None
-    success = run.last("backdoor")
-    backdoor = "" if success is None else f", backdoor {share_words(success)}"
+    opened = [share_words(own) for own in [run.last("backdoor")] if own is not None]
+    drawn_by = [run.released] * bool(run.released) + [run.header["mechanism"]]
     return [
-        (
-            "mechanism",
-            ", by ".join(map(kind_with_settings, [run.released] * bool(run.released) + [run.header["mechanism"]])),
-        ),
+        ("mechanism", ", by ".join(map(kind_with_settings, drawn_by))),
         ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("rounds", f"{len(run.rounds):,}"),
         ("trust", str((run.header["release"] or {}).get("trust", "–"))),
-        ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ") + backdoor),
+        ("accuracy", ", backdoor ".join([" ".join(measured_words(run.measured)).removeprefix("accuracy "), *opened])),
         ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
         ("a client, a round", bytes_words(run.client_bytes)),
     ]

@@ -23,7 +23,7 @@ from fedpriv.curves.pair import error_rates
 from fedpriv.errors import FedprivError
 from fedpriv.records import Line, Records, read_records, read_timings
 from server.directory import data_place
-from server.directory.results import REACHED, STOPPED, WAITED, covered_line, draws_secretly
+from server.directory.results import REACHED, STOPPED, TARGETED, WAITED, covered_line, draws_secretly
 from server.progress.words import kind_alone, measured_words
 from simulations.report.frames import data_frame
 
@@ -85,7 +85,7 @@ class Run:
     @property
     def targeted(self) -> dict[str, Any]:
         """What the run last measured beside its accuracy, by its name: that of each class, a backdoor's success."""
-        last = {name: self.last(name) for name in ("accuracy_by_class", "backdoor")}
+        last = {name: self.last(name) for name in TARGETED}
         return {name: own for name, own in last.items() if own is not None}
 
     def last(self, name: str) -> Any:

@@ -21,7 +21,7 @@ def backdoor_ranking(grid: Grid) -> Ranking[Key]:
         known.setdefault(field.defence, []).append(field)
     common = set.intersection(*({field.condition for field in fields} for fields in known.values())) if known else set()
     return ranking_of({
-        defence: _withstood([worst[0].by_seed("backdoor") for field in fields
+        defence: withstood_shares([worst[0].by_seed("backdoor") for field in fields
                              if field.condition in common and (worst := tried[field])])
         for defence, fields in known.items()
     })  # fmt: skip
@@ -35,11 +35,10 @@ def backdoor_sentences(grid: Grid) -> list[str]:
     opened = {name: interval_words(success_of(ranking, name)) for name in ranking.order}
     begun = "Of the held-out records with the backdoor's trigger, the model takes for its target"
     if not ranking.ranked:
-        shown = [f"{words} with {grid.defence(name)}" for name, words in opened.items()]
-        return [f"{begun}: {'; '.join(shown[:NAMED])}{f'; and {len(shown) - NAMED} more' * (len(shown) > NAMED)}."]
+        return [f"{begun}: {_few([f'{words} with {grid.defence(name)}' for name, words in opened.items()], '; ')}."]
     said = []
     for how, level in (("fewest", ranking.first), ("most", ranking.last)):
-        alike = f", not distinguishable from {_names(grid, level[1:])}" if level[1:] else ""
+        alike = f", not distinguishable from {_few([*map(grid.defence, level[1:])], ', ')}" if level[1:] else ""
         said.append(f"{how} with {grid.defence(level[0])}, {opened[level[0]]}{alike}")
     return [f"{begun} {'; '.join(said)}."]
 
@@ -49,13 +48,12 @@ def success_of(ranking: Ranking[Key], defence: Key) -> Interval | None:
     return interval_of([1 - own for own in ranking.values.get(defence, {}).values()])
 
 
-def _withstood(successes: Sequence[dict[int, float]]) -> dict[int, float]:
+def withstood_shares(successes: Sequence[dict[int, float]]) -> dict[int, float]:
     """The mean share that backdoors fail at over conditions, by the seeds that all of them have."""
     seeds = set.intersection(*map(set, successes)) if successes else set()
     return {seed: 1 - fmean(own[seed] for own in successes) for seed in seeds}
 
 
-def _names(grid: Grid, defences: Sequence[Key]) -> str:
-    """The names of a few defences of a sweep, and how many more there are."""
-    more = f" and {len(defences) - NAMED} more" if len(defences) > NAMED else ""
-    return ", ".join(map(grid.defence, defences[:NAMED])) + more
+def _few(words: Sequence[str], between: str) -> str:
+    """A few defences of a sweep, in words, and how many more there are."""
+    return between.join(words[:NAMED]) + (f"{between}and {len(words) - NAMED} more" if len(words) > NAMED else "")

@@ -126,18 +126,16 @@ class Standings:
 
         Where seeds suffice it does or does not by an interval over seeds, which is open where it contains the limit.
         """
-        both = {self._keeps(spot), _stays_shut(spot)}
-        return False if False in both else None if None in both else True
-
-    def _keeps(self, spot: Spot) -> bool | None:
-        """Whether a spot keeps 90% of the best mean accuracy at the same privacy and setting, paired by seed."""
         best = self._best[spot.condition.setting, spot.condition.privacy]
         if not spot.accuracy or not best.accuracy:
             return False
         over = paired_interval(spot.by_seed(), {seed: KEPT * value for seed, value in best.by_seed().items()})
-        if over is None or over.seeds < FEWEST:
-            return spot.accuracy.mean >= KEPT * best.accuracy.mean
-        return over.side > 0 if over.side else None
+        under = interval_of([OPENED - own for own in spot.by_seed("backdoor").values()])
+        both = {
+            _settled(over, by_mean=spot.accuracy.mean >= KEPT * best.accuracy.mean),
+            _settled(under, by_mean=under is None or under.mean >= 0),
+        }
+        return False if False in both else None if None in both else True
 
     def peers(self, spot: Spot) -> list[Spot]:
         """The spots with a known accuracy at the same privacy and setting: what survival is measured by."""
@@ -189,9 +187,8 @@ def _averaged(fields: Sequence[Field]) -> dict[int, float]:
     return {seed: fmean(each[seed] for each in own) for seed in set.intersection(*map(set, own))} if own else {}
 
 
-def _stays_shut(spot: Spot) -> bool | None:
-    """Whether a backdoor opens to at most a tenth of the records it is tried on, or none was; None where open."""
-    under = interval_of([OPENED - own for own in spot.by_seed("backdoor").values()])
-    if under is None or under.seeds < FEWEST:
-        return under is None or under.mean >= 0
-    return under.side > 0 if under.side else None
+def _settled(over: Interval | None, *, by_mean: bool) -> bool | None:
+    """Whether a sweep's value is above its limit by the interval of its excess, None where open; else by means."""
+    if over is None or over.seeds < FEWEST:
+        return by_mean
+    return over.side > 0 if over.side else None

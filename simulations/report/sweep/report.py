@@ -7,7 +7,6 @@ from textwrap import fill
 from typing import Any, get_args
 
 from simulations.figures.files import put_files
-from simulations.figures.ranking import Ranking
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress, standings_table
 from simulations.report.sweep._backdoors import backdoor_ranking, success_of
