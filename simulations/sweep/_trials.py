@@ -46,13 +46,18 @@ class Trial:
 
 
 def best_trial(cells: Sequence[Cell], law: TrialLaw, rng: Generator) -> Trial:
-    """The best of a number of trials drawn by the law, each of a cell drawn by lot; all others are gone."""
-    best: Trial | None = None
+    """The best of trials of cells, run and removed one after the other: a private choice's, for its directory."""
     with private_folder() as folder:
-        for _ in range(law.drawn(rng)):
-            trial = tried_cell(cells[int(rng.integers(len(cells)))], folder / "trial")
-            if best is None or trial.score > best.score:  # of equals the first, which is each of them by the same lot
-                best = trial
+        return best_of(cells, law, rng, lambda cell: tried_cell(cell, folder / "trial"))
+
+
+def best_of(cells: Sequence[Cell], law: TrialLaw, rng: Generator, tried: Callable[[Cell], Trial]) -> Trial:
+    """The best of a number of trials drawn by the law of a private choice, each of a cell drawn by lot."""
+    best: Trial | None = None
+    for _ in range(law.drawn(rng)):
+        trial = tried(cells[int(rng.integers(len(cells)))])
+        if best is None or trial.score > best.score:  # of equals the first, which is each of them by the same lot
+            best = trial
     assert best is not None
     return best
 

@@ -80,6 +80,10 @@ def sweep_table(result: Mapping[str, Any]) -> str:
     rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
     if result["workers"]:
         rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
+    for each in result["added_up"]:
+        cost = f"{each['cells']:,} cells with noise of their own add up to ε ≤ {rounded_up(each['epsilon'])}"
+        at = f" at δ = {short_number(each['delta'])}: who takes the best of all pays that" if each["unit"] else ""
+        rows.append(("together", cost + at))
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

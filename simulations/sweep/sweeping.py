@@ -87,7 +87,8 @@ def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | 
             missing = [cell for cell in grid.cells if not is_finished(place_of(out, cell))]
             if missing and crew is None:
                 crew = ends.enter_context(closing(Crew(workers, ray)))
-            return _worked(grid, missing, out, crew if missing else None, quiet, stop)
+            found = _worked(grid, missing, out, crew if missing else None, quiet, stop)
+        return found | {"added_up": read_sweep(out).added_up}
 
 
 def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,8 @@ from typing import Any, Literal
 
 from fedpriv import records
 from fedpriv._base.loading import loaded_object
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.selection import epsilon_of_all
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
@@ -57,6 +60,7 @@ class Ran:
     test_examples: int  # held out: accuracy is measured on them
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
+    given: tuple[Event, ...]  # what it gave away of the worst client; () without noise
 
     @property
     def lost(self) -> tuple[Mapping[str, int] | None, ...]:
@@ -115,6 +119,23 @@ class Sweep:
         grid = loaded_object("simulations.report.sweep.grid:Grid")(self)  # which is about what stands here
         head, rows = loaded_object("simulations.report.sweep._tables:cells")(grid)
         return data_frame([dict(zip(head, row, strict=True)) for row in rows])
+
+    @cached_property
+    def added_up(self) -> list[dict[str, Any]]:
+        """What all done cells of the sweep come to, had each drawn noise of its own: who looks at all pays that.
+
+        A dict for each unit and adjacency, at the smallest δ of its cells; ε is ∞ where one of them promises none.
+        """
+        found: dict[tuple[str, str], list[Ran]] = {}
+        for run in self.ran:
+            unit, _, adjacency, _ = run.guarantee or ("", "", "", 0.0)
+            found.setdefault((unit, adjacency), []).append(run)
+        told = []
+        for (unit, adjacency), runs in found.items():
+            delta = min((run.guarantee[3] for run in runs if run.guarantee), default=0.0)
+            epsilon = epsilon_of_all(Counter(run.given for run in runs), delta) if unit else inf
+            told.append({"cells": len(runs), "epsilon": epsilon, "delta": delta, "unit": unit, "adjacency": adjacency})
+        return told
 
     @cached_property
     def ran(self) -> list[Ran]:
@@ -197,5 +218,5 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        data=header.get("data"), where=run.where,
+        data=header.get("data"), where=run.where, given=run.account.spent if run.account else (),
     )  # fmt: skip

@@ -67,5 +67,6 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
              "least": each.least.mean if each.least else None, "survives": each.overall.words}
             for each in standings.order
         ],
+        "added_up": sweep.added_up,
         "said": _said(standings),
     }  # fmt: skip

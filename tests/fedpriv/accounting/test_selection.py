@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pytest import approx
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import by_hand
@@ -165,6 +165,29 @@ def test_it_is_below_the_theorem_for_renyi_divergences(mu: float, eta: float, ga
     theirs = minimize_scalar(lambda t: converted(1 + np.exp(t)), bounds=(-9, 9), method="bounded").fun
     event = by_hand(Gaussian(clip=1, noise=1 / mu))
     assert Selection(law, ((event,),)).upper_epsilon(delta) < theirs
+
+
+def test_the_geometric_law_leaves_trials_the_most() -> None:
+    """docs/proofs/choosing.md, section 4: what a trial may cost, at one ε of the choice and one expected rank."""
+    shares = np.concatenate((1 - np.logspace(-6, 0, 2001)[::-1], [1.0]))
+    delta, found = 1e-5, {}
+    for eta in (0.0, 1.0, 3.0, 10.0):
+
+        def law(mean_log: float, eta: float = eta) -> TrialLaw:
+            return TrialLaw(gamma=float(np.exp(-mean_log)), eta=eta)
+
+        def rank(mean_log: float) -> float:
+            return 1 - float(np.trapezoid(law(mean_log).best_within(1 - shares, shares), shares))
+
+        own = law(brentq(lambda at: rank(at) - 0.85, 0.01, 12))
+
+        def excess(noise: float, own: TrialLaw = own) -> float:
+            return Selection(own, ((by_hand(Gaussian(clip=1, noise=noise)),),)).upper_epsilon(delta) - 4
+
+        noise = brentq(excess, 0.3, 10, xtol=1e-4)
+        found[eta] = own.mean, Account((by_hand(Gaussian(clip=1, noise=noise)),)).upper_epsilon(delta)
+    for eta, told in {0.0: (111.9, 2.19), 1.0: (12.7, 2.47), 3.0: (8.6, 2.45), 10.0: (7.2, 2.37)}.items():
+        assert found[eta] == approx(told, rel=0.01)
 
 
 def test_the_number_of_trials_is_geometric() -> None:

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest import approx
 
 import fedpriv as fp
-from fedpriv.accounting.selection import TrialLaw
+from fedpriv.accounting.event import by_hand
+from fedpriv.accounting.selection import Selection, TrialLaw
+from fedpriv.auditing.statistic import Trials, epsilon_lower
 from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import RandomisedResponse
+from fedpriv.randomness.exact import bernoulli
 from server import rounds
 from simulations.command_line import main
 from simulations.sweep import _trials
@@ -105,19 +112,45 @@ def test_a_trial_says_nothing_on_the_terminal(study: Path, capfd: pytest.Capture
     assert "the best of 3 trials on average (how many is secret), each of one of 3 cells by lot" in told.out
 
 
-def test_the_best_trial_is_let_out_and_trials_are_drawn_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells, tried = offer().grid.cells, list[float]()
+def test_the_best_trial_is_let_out_and_cells_are_drawn_by_lot() -> None:
+    cells, tried = offer().grid.cells, list[Any]()
 
-    def scored(cell: Any, place: Path) -> Any:
-        tried.append(cell.study.server.step)
-        return _trials.Trial(cell, len(tried) % 7, {}, b"")
+    def scored(cell: Any) -> _trials.Trial:
+        tried.append(cell)
+        return _trials.Trial(cell, (3 * len(tried)) % 7, {"number": len(tried)}, b"")
 
-    monkeypatch.setattr(_trials, "tried_cell", scored)
-    for seed in range(20):
+    drawn = Counter[str]()
+    for seed in range(200):
         tried.clear()
-        best = _trials.best_trial(cells, TrialLaw.geometric(8), np.random.default_rng(seed))
-        assert best.score == max((number + 1) % 7 for number in range(len(tried)))
-    assert set(tried) == {0.1, 1.0}
+        best = _trials.best_of(cells, TrialLaw.geometric(8), np.random.default_rng(seed), scored)
+        scores = [(3 * number) % 7 for number in range(1, len(tried) + 1)]
+        assert best.said["number"] == 1 + scores.index(max(scores))  # of equals the first
+        drawn.update(cell.id for cell in tried)
+    assert [drawn[cell.id] / drawn.total() for cell in cells] == approx([0.5, 0.5], abs=0.05)
+
+
+def test_choices_give_away_more_than_a_trial_and_no_more_than_is_certified() -> None:
+    """The code that chooses, on neighbouring data: a trial is one randomised response of two answers, at ε = 1."""
+    epsilon, law, rng, choices = 1.0, TrialLaw.geometric(5), np.random.default_rng(3), 12_000
+    chance = np.exp(epsilon) / (1 + np.exp(epsilon))
+    cells = offer().grid.cells
+
+    def chosen_answer(held: bool) -> float:
+        """The answer of the best trial, where the score is the answer: large where the data are said to be."""
+
+        def tried(cell: Any) -> _trials.Trial:
+            return _trials.Trial(cell, float(bernoulli([chance if held else 1 - chance], rng)[0]), {}, b"")
+
+        return _trials.best_of(cells, law, rng, tried).score
+
+    held = rng.integers(0, 2, choices).astype(bool)
+    trials = Trials(held=held, scores=-np.array([chosen_answer(bool(each)) for each in ~held]))
+    shown = epsilon_lower(trials, 0.0, 0.999999)
+    event = by_hand(RandomisedResponse(clip=1, levels=1, epsilon=epsilon))
+    low, high = Selection(law, ((event,),)).epsilon(0.0).bounds
+    odds = [own / (1 - 0.8 * own) for own in (chance, 1 - chance)]  # f's, up to a factor: that all trials say no
+    exactly = log(odds[0] / odds[1])
+    assert epsilon + 0.2 < shown <= exactly < low <= high < 2.4
 
 
 def test_noise_is_of_no_seed_so_that_two_trials_of_a_cell_differ(tmp_path: Path) -> None:
