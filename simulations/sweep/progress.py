@@ -81,9 +81,10 @@ def sweep_table(result: Mapping[str, Any]) -> str:
     if result["workers"]:
         rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
     for each in result["added_up"]:
-        cost = f"{each['cells']:,} cells with noise of their own add up to ε ≤ {rounded_up(each['epsilon'])}"
-        at = f" at δ = {short_number(each['delta'])}: who takes the best of all pays that" if each["unit"] else ""
-        rows.append(("together", cost + at))
+        cost = f"ε ≤ {rounded_up(each['epsilon'])} at δ = {short_number(each['delta'])}"
+        rows.append(
+            ("together", f"{each['cells']:,} cells, had each noise of its own: {cost}, not the best one's own ε")
+        )
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

@@ -187,18 +187,18 @@ def guarantees(sweep: Sweep) -> list[str]:
 
 
 def price_of_looking(sweep: Sweep) -> list[str]:
-    """What all cells of a sweep come to together, in sentences for its page: a best cell's own ε is not its price."""
-    private = [each for each in sweep.added_up if each["unit"]]
-    if len(sweep.ran) < 2 or not private:
-        return []
-    told = "; ".join(
+    """What the cells of a sweep come to together, in a sentence for its page: a best cell's own ε is not its price."""
+    told = [
         f"{_cells(each['cells'])} come to ε ≤ {rounded_up(each['epsilon'])} at δ = {short_number(each['delta'])} "
         f"({each['unit']} level, {each['adjacency']} adjacency)"
-        for each in private
-    )
+        for each in sweep.added_up
+        if each["cells"] > 1
+    ]
+    if not told:
+        return []
     return [
-        f"Looking at all of them and taking the best costs what they add up to, not the best one's own ε: had each "
-        f"drawn noise of its own, {told}, certified; and cells of one seed share their noise, which no ε covers. On "
+        "To look at all cells and take the best costs what they add up to, not the best one's own ε: had each drawn "
+        f"noise of its own, {'; '.join(told)}, certified. Cells of one seed share their noise, which no ε covers. On "
         "public data choosing costs nobody anything; on others', fedpriv sweep --private chooses at an ε of its own."
     ]
 

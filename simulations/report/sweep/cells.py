@@ -60,7 +60,7 @@ class Ran:
     test_examples: int  # held out: accuracy is measured on them
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
-    given: tuple[Event, ...]  # what it gave away of the worst client; () without noise
+    given: tuple[Event, ...] | None  # what it gave away of the worst client; None where no ledger could say that here
 
     @property
     def lost(self) -> tuple[Mapping[str, int] | None, ...]:
@@ -124,17 +124,20 @@ class Sweep:
     def added_up(self) -> list[dict[str, Any]]:
         """What all done cells of the sweep come to, had each drawn noise of its own: who looks at all pays that.
 
-        A dict for each unit and adjacency, at the smallest δ of its cells; ε is ∞ where one of them promises none.
+        A dict for each unit and adjacency, at the smallest δ of its cells. Those that promise nothing, or whose events
+        cannot be costed here, are left out of it: nothing that finite covers them.
         """
-        found: dict[tuple[str, str], list[Ran]] = {}
+        found: dict[tuple[str, str], list[tuple[tuple[Event, ...], float]]] = {}
         for run in self.ran:
-            unit, _, adjacency, _ = run.guarantee or ("", "", "", 0.0)
-            found.setdefault((unit, adjacency), []).append(run)
+            if run.guarantee is not None and run.given is not None:
+                unit, _, adjacency, delta = run.guarantee
+                found.setdefault((unit, adjacency), []).append((run.given, delta))
         told = []
         for (unit, adjacency), runs in found.items():
-            delta = min((run.guarantee[3] for run in runs if run.guarantee), default=0.0)
-            epsilon = epsilon_of_all(Counter(run.given for run in runs), delta) if unit else inf
-            told.append({"cells": len(runs), "epsilon": epsilon, "delta": delta, "unit": unit, "adjacency": adjacency})
+            delta = min(delta for _, delta in runs)
+            epsilon = epsilon_of_all(Counter(given for given, _ in runs), delta)
+            facts = {"cells": len(runs), "epsilon": epsilon, "delta": delta}
+            told.append({**facts, "unit": unit, "adjacency": adjacency})
         return told
 
     @cached_property
@@ -218,5 +221,13 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        data=header.get("data"), where=run.where, given=run.account.spent if run.account else (),
+        data=header.get("data"), where=run.where, given=_given(run),
     )  # fmt: skip
+
+
+def _given(run: Run) -> tuple[Event, ...] | None:
+    """What a cell's run gave away of its worst client; None where its records name what cannot be costed here."""
+    try:
+        return run.account.spent if run.account else ()
+    except FedprivError:  # a mechanism of one's own that is not here, or records that do not say
+        return None

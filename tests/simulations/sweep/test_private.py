@@ -150,7 +150,7 @@ def test_choices_give_away_more_than_a_trial_and_no_more_than_is_certified() -> 
     low, high = Selection(law, ((event,),)).epsilon(0.0).bounds
     odds = [own / (1 - 0.8 * own) for own in (chance, 1 - chance)]  # f's, up to a factor: that all trials say no
     exactly = log(odds[0] / odds[1])
-    assert epsilon + 0.2 < shown <= exactly < low <= high < 2.4
+    assert epsilon < shown <= exactly < low <= high < 2.4
 
 
 def test_noise_is_of_no_seed_so_that_two_trials_of_a_cell_differ(tmp_path: Path) -> None:
