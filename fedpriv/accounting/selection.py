@@ -125,7 +125,7 @@ class Selection:
     def epsilon(self, delta: float) -> Cost:
         """ε at δ of what is let out: certified, and what a witness reaches whose score is a likelihood ratio."""
         probability(delta=delta)
-        upper, (lower, proof) = self.upper_epsilon(delta), self._reached(delta)
+        upper, (lower, proof) = self.upper_epsilon(delta), self.reached(delta)
         if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"choosing: {proof} reaches {lower}, past {upper}")
         return Cost(Bounds(min(lower, upper), upper), "profile of one trial (docs/proofs/choosing.md)", proof)
@@ -142,11 +142,11 @@ class Selection:
         """ε₁: how far, as a logarithm, neighbours move γ + (1 − γ)·(the share of outcomes better than one), at most."""
         return max(least_ratio(account.upper_delta, self.law.gamma) for account in self.shares)
 
-    def _reached(self, delta: float) -> tuple[float, str]:
+    def reached(self, delta: float) -> tuple[float, str]:
         """The largest ε at δ that a score and an event of a witness reach, and what they are."""
         levels = FALSE_ALARMS
         found = min(account.epsilon(delta, QUICK).bounds.lower for account in self.shares)  # all scores the same
-        for forward, backward in self._powers:
+        for forward, backward in self.powers:
             # ranked first: what the neighbour gives more often; looked for: what comes next, which these data do
             above, its_above = levels[:, None], forward[:, None]
             width, its_width = backward[None, :], levels[None, :]
@@ -158,19 +158,19 @@ class Selection:
         return found / OUTWARD, "explicit data, the score a likelihood ratio in three steps (docs/proofs/choosing.md)"
 
     @cached_property
-    def _powers(self) -> list[tuple[Vector, Vector]]:
+    def powers(self) -> list[tuple[Vector, Vector]]:
         """The power of tests of one trial at each of `FALSE_ALARMS`: of Q against P and of P against Q; both ways.
 
         Each setting's own test, which its witness reaches, at the same rate of false alarms.
         """
         found = np.zeros((2, FALSE_ALARMS.size))
         for account, share in self.shares.items():
-            found += share * (_power_each_way(account) if account.spent else FALSE_ALARMS)
+            found += share * (power_each_way(account) if account.spent else FALSE_ALARMS)
         one, other = found
         return [(one, other), (other, one)]
 
 
-def _power_each_way(account: Account) -> Vector:
+def power_each_way(account: Account) -> Vector:
     """The power that a witness of an account reaches at each of `FALSE_ALARMS`, Q against P and P against Q."""
     composed = [compose(witness.parts) for witness in account.witnesses]
     best = composed[0]

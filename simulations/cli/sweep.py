@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     """Run `fedpriv sweep`: train every missing cell of a study's grid or, dry, forecast that; 1 where cells failed."""
     look_for_modules(Path(options.study).parent)
     if options.private:
-        return _choose(options)
+        return choose_privately(options)
     if given := next((name for name in GIVEN if getattr(options, name) is not None), None):
         raise FedprivError(f"--{given} is of a private choice: --private beside it")
     grid = grid_of(options.study, options.overrides)
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _choose(options: argparse.Namespace) -> int:
+def choose_privately(options: argparse.Namespace) -> int:
     """Run `fedpriv sweep --private`: one cell chosen at a certified ε; or, dry, what choosing would cost."""
     from simulations.sweep.private import check_selection_directory, priced_offer, run_selection
 

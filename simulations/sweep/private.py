@@ -144,31 +144,31 @@ def priced_offer(
     if delta is not None:
         probability(delta=delta)
         given["privacy.delta"] = delta
-    grid, left_out = _grid_to_choose_from(source, changes_by_path(overrides), axes_given, given)
+    grid, left_out = grid_to_choose_from(source, changes_by_path(overrides), axes_given, given)
     _ = resolved_cells(grid, True, Stop())  # what no ε would make right is refused by the cell's name
-    dimensions = [_dimension(cell.study) for cell in grid.cells]
+    dimensions = [dimension_to_price(cell.study) for cell in grid.cells]
     delta = grid.cells[0].study.privacy.delta
 
     def trials_at(own: float) -> tuple[tuple[Event, ...], ...]:
         """What a run of each cell gives away where each costs so much by itself."""
-        studies = (_costing(cell.study, own) for cell in grid.cells)
+        studies = (study_costing(cell.study, own) for cell in grid.cells)
         each = (
             events_in_all(calibrated_study(study, dim), dim) for study, dim in zip(studies, dimensions, strict=True)
         )
         return tuple(events for several in each for events in several)
 
-    own = _largest_own(trials_at, law, epsilon, delta)
-    cells = resolved_cells(grid.each(lambda study: _costing(study, own)), True, Stop())
+    own = largest_own_epsilon(trials_at, law, epsilon, delta)
+    cells = resolved_cells(grid.each(lambda study: study_costing(study, own)), True, Stop())
     return Offer(cells, left_out, law, trials_at(own), delta)
 
 
-def _costing(study: Study, own: float) -> Study:
-    """A cell's study that is to cost so much by itself."""
+def study_costing(study: Study, own: float) -> Study:
+    """A cell's study of a private choice, to be calibrated to this ε by itself."""
     return replace(study, privacy=replace(study.privacy, epsilon=own))
 
 
-def _dimension(study: Study) -> int:
-    """The coordinates of an update of a cell's study, which must have an accuracy to choose by, and no budget."""
+def dimension_to_price(study: Study) -> int:
+    """The coordinates of an update of a cell's study; refused where a private choice has no accuracy, or a budget."""
     pool = pool_of(study)
     if not len(pool.y_test) and study.evaluation is None:
         raise FedprivError("there is no accuracy to choose by: data.held_out, or an [evaluation]")
@@ -177,13 +177,13 @@ def _dimension(study: Study) -> int:
     return net_of(study, pool).dimension
 
 
-def _grid_to_choose_from(
+def grid_to_choose_from(
     source: str | Study | Mapping[str, Any],
     changes: list[tuple[str, Any]],
     axes_given: Mapping[str, Any] | None,
     given: Mapping[str, Any],  # ε and δ
 ) -> tuple[Grid, tuple[str, ...]]:
-    """The grid whose cells differ in nothing that their privacy is of, and the axes left out for that.
+    """The grid of a private choice, whose cells differ in nothing that a promise is of, and the axes left out for that.
 
     Noise is the operating system's, so that no two trials share any; a round is never asked again, which would be one
     release more.
@@ -191,7 +191,7 @@ def _grid_to_choose_from(
     whole = grid_of(source, dict(changes), axes_given)
     axes = axes_of(whole.table["sweep"])
     for axis in axes:
-        _check_axis(axis)
+        check_shared_settings(axis)
     left_out = tuple(axis.path for axis in axes if axis.path in SETTLED)
     kept = {path: own for path, own in whole.table["sweep"].items() if path not in SETTLED}
     if not any(axis.path in kept for axis in axes):
@@ -201,8 +201,8 @@ def _grid_to_choose_from(
     return grid_of(source, {**dict(changes), **forced}, kept), left_out
 
 
-def _check_axis(axis: Axis) -> None:
-    """Refuse an axis of a private choice over what all trials must share."""
+def check_shared_settings(axis: Axis) -> None:
+    """Refuse an axis of a private choice over what all its trials must share, naming the setting."""
     for path in sorted(axis.paths - ({axis.path} & set(SETTLED))):
         alike = next((own for own in ALIKE if f"{path}.".startswith(f"{own}.")), None)
         if alike is not None and not f"{path}.".startswith(f"{FREE}."):
@@ -212,10 +212,10 @@ def _check_axis(axis: Axis) -> None:
             )
 
 
-def _largest_own(
+def largest_own_epsilon(
     trials_at: Callable[[float], tuple[tuple[Event, ...], ...]], law: TrialLaw, epsilon: float, delta: float
 ) -> float:
-    """The largest ε that each cell may cost by itself, nearly, for a choice among them to cost at most the target."""
+    """The largest ε, nearly, that each cell may cost by itself for a private choice to cost at most the target."""
 
     def cost_at(own: float) -> float:
         """The certified ε of the choice where each cell costs so much by itself."""
@@ -226,7 +226,7 @@ def _largest_own(
     low, high, found, why = 0.0, epsilon, 0.0, ""
     guess = epsilon * epsilon / most
     for _ in range(GUESSES):
-        own = _short(guess if low < guess < high else (low + high) / 2)
+        own = shortened_epsilon(guess if low < guess < high else (low + high) / 2)
         try:
             cost = cost_at(own)
             guess = own * epsilon / cost * (1 + CLOSE) / 2
@@ -241,19 +241,23 @@ def _largest_own(
                 return found
         if low > CLOSE * high:
             break
-    raise _too_many(trials_at(high), law, epsilon, delta, why)
+    raise unpaid_trials(trials_at(high), law, epsilon, delta, why)
 
 
-def _short(own: float) -> float:
-    """An ε in few digits, rounded down: a cell's own, which is only a means."""
+def shortened_epsilon(own: float) -> float:
+    """The ε that cells of a private choice are calibrated to, in few digits, rounded down.
+
+    >>> shortened_epsilon(5.35793)
+    5.357
+    """
     scale = 10.0 ** (DIGITS - 1 - floor(log10(own)))
     return floor(own * scale) / scale
 
 
-def _too_many(
+def unpaid_trials(
     trials: tuple[tuple[Event, ...], ...], law: TrialLaw, epsilon: float, delta: float, why: str
 ) -> FedprivError:
-    """The error of a choice that cannot be so cheap: what it needs, and how many trials could be paid for."""
+    """The error of a private choice that cannot be so cheap: what it needs, and how many trials could be paid for."""
     needed = Selection(law, trials).upper_epsilon(delta)
     low, high = 0.0, log(law.mean)
     affords = "no trial at all"

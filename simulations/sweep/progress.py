@@ -109,13 +109,13 @@ def selection_table(found: Mapping[str, Any]) -> str:
         rows.append(("left out", f"{', '.join(found['left_out'])}: nothing is chosen by that"))
     if "place" in found:
         place = ", ".join(f"{path} = {label}" for path, label in found["place"].items())
-        rows += [("chosen", place), ("", _reached_words(found)), ("directory", found["directory"])]
+        rows += [("chosen", place), ("", reached_words(found)), ("directory", found["directory"])]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
-def _reached_words(found: Mapping[str, Any]) -> str:
-    """What the best trial of a private choice reached, in words; or that all trials failed, and why it did."""
+def reached_words(found: Mapping[str, Any]) -> str:
+    """What the best trial of a private choice reached, in words for its table; or that all failed, and why that did."""
     if "failed" in found:
         return f"all trials failed, this one because: {found['failed']}"
     if found.get("accuracy") is None and found.get("r2") is None and found.get("evaluated"):

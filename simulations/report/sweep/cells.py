@@ -221,11 +221,11 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        data=header.get("data"), where=run.where, given=_given(run),
+        data=header.get("data"), where=run.where, given=events_given(run),
     )  # fmt: skip
 
 
-def _given(run: Run) -> tuple[Event, ...] | None:
+def events_given(run: Run) -> tuple[Event, ...] | None:
     """What a cell's run gave away of its worst client; None where its records name what cannot be costed here."""
     try:
         return run.account.spent if run.account else ()
