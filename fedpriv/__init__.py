@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simulations.report.sweep.cells import read_sweep as read_sweep
     from simulations.report.written import report
     from simulations.runs.running import resume, run
+    from simulations.sweep.private import sweep_private
     from simulations.sweep.sweeping import sweep
 
 __version__ = "1.0.0"
@@ -65,6 +66,7 @@ _NAMES = {  # where each name is defined; without a colon, a module
     "resume": "simulations.runs.running:resume",
     "run": "simulations.runs.running:run",
     "sweep": "simulations.sweep.sweeping:sweep",
+    "sweep_private": "simulations.sweep.private:sweep_private",
     "tolerance": "fedpriv.tolerance",
 }
 _BESIDE = ("clients", "server", "simulations")
@@ -72,7 +74,8 @@ _BESIDE = ("clients", "server", "simulations")
 __all__ = [
     "Account", "Budget", "Event", "FedprivError", "Ledger", "Plan", "Study", "Tradeoff", "__version__", "aggregation",
     "attacks", "audit", "calibrate", "certified", "compose", "estimation", "flower", "joint", "mechanisms", "read_run",
-    "read_study", "read_sweep", "report", "resume", "run", "sweep", "tolerance",
+    "read_study", "read_sweep", "report", "resume", "run", "sweep", "sweep_private",
+    "tolerance",
 ]  # fmt: skip
 
 

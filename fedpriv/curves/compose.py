@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpriv._base.arrays import Vector
 from fedpriv.curves._direction import (
     BOTH,
     FINE,
@@ -130,10 +131,12 @@ class Composition:
         """
         levels = error_rates(alpha)
         flat = np.atleast_1d(levels)
-        found = [Band(1 - flat, 1 - flat)]
-        found += [least_type_two(*sides, flat, tolerance, wanted) for sides in self._both_ways]
-        low, high = np.min(found, axis=0)
+        low, high = np.min([Band(1 - flat, 1 - flat), *self.tradeoffs(flat, tolerance, wanted)], axis=0)
         return Band(low, high) if levels.ndim else Band(float(low[0]), float(high[0]))
+
+    def tradeoffs(self, alpha: Vector, tolerance: float = FINE, wanted: int = BOTH) -> list[Band]:
+        """What `tradeoff` takes the worse of: Q told from P and, unless all curves are symmetric, P from Q."""
+        return [least_type_two(*sides, alpha, tolerance, wanted) for sides in self._both_ways]
 
     def true_positive_rate(self, false_positive_rate: ArrayLike, tolerance: float = FINE) -> Band:
         """The largest rate at which an attacker finds the unit, at a given rate of false alarms: 1 − `tradeoff`."""

@@ -159,6 +159,17 @@ def epsilon_in_all(study: Study, dimension: int) -> Epsilon:
     return worst_epsilon(after(*each) for each in given_in_all(study))
 
 
+def events_in_all(study: Study, dimension: int) -> tuple[tuple[Event, ...], ...]:
+    """All that a whole run of a study gives away of one client, for whatever costs several runs together.
+
+    Of each of the clients that give most, where no one client gives most of everything.
+    """
+    return tuple(
+        (*promised_events(study, dimension, messages), *answer_events(study, *beside))
+        for messages, *beside in given_in_all(study)
+    )
+
+
 def answer_events(study: Study, answers: int = 1, labels: int = 1) -> tuple[Event, ...]:
     """The events of a client's answers, and of its labels, in a study's evaluations; none of what is not asked."""
     asked = ((asking_study(study, "right"), answers), (asking_study(study, "labels"), labels))

@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 from fedpriv._base.own_modules import look_for_modules
+from fedpriv.errors import FedprivError
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli._words import show_found
+from simulations.cli._words import as_real, show_found
 from simulations.cli.run import whole_number
 from simulations.flower.surroundings import usable_cores
 from simulations.sweep.directory import check_sweep_directory
 from simulations.sweep.grid import grid_of
-from simulations.sweep.progress import sweep_table
+from simulations.sweep.progress import selection_table, sweep_table
 from simulations.sweep.stop import Stop
 from simulations.sweep.sweeping import resolved_cells, swept_grid
 
@@ -27,8 +28,9 @@ examples:
   fedpriv sweep quick --dry-run
   fedpriv sweep my_study.toml --set run.rounds=5 --set 'sweep.run.seed=[1]' --workers 8
   fedpriv sweep credible --ray auto --out /shared/credible
+  fedpriv sweep quick --private --epsilon 8 --out runs/chosen      one cell, chosen at ε ≤ 8 in all
 """
-
+GIVEN = ("epsilon", "delta", "trials")  # options of a private choice
 
 OPTIONS = (
     option("study", "STUDY", "a TOML file with a [sweep] table, or the name of one that ships (fedpriv list)"),
@@ -40,6 +42,10 @@ OPTIONS = (
     option("--out", "DIR", "where the sweep goes, or goes on (default runs/NAME, or the next number free)"),
     option("--ray", "ADDRESS", "a Ray cluster that is there already (default: Ray on this machine)"),
     option("--workers", "N", "cells at a time (default: one a core, of the cluster's too)", type=whole_number),
+    flag("--private", "let out one cell alone, the best of a secret number of trials, at the ε of --epsilon in all"),
+    option("--epsilon", "E", "with --private: what choosing may cost; cells' noise is calibrated to it", type=as_real),
+    option("--delta", "D", "with --private: the δ of that (default: the study's)", type=as_real),
+    option("--trials", "MEAN", "with --private: trials on average (default 10)", type=as_real),
     flag("--dry-run", "check every cell, print the grid and the expected time; run nothing"),
     QUIET,
     JSON,
@@ -55,6 +61,10 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run `fedpriv sweep`: train every missing cell of a study's grid or, dry, forecast that; 1 where cells failed."""
     look_for_modules(Path(options.study).parent)
+    if options.private:
+        return choose_privately(options)
+    if given := next((name for name in GIVEN if getattr(options, name) is not None), None):
+        raise FedprivError(f"--{given} is of a private choice: --private beside it")
     grid = grid_of(options.study, options.overrides)
     out = None if options.out is None else Path(options.out)
     if options.dry_run:
@@ -75,3 +85,21 @@ def run(options: argparse.Namespace) -> int:
         tell = f"fedpriv: {failed:,} of {result['cells']:,} cells failed: the same command tries them again"
         print(tell, file=sys.stderr)
     return 1 if failed else 0
+
+
+def choose_privately(options: argparse.Namespace) -> int:
+    """Run `fedpriv sweep --private`: one cell chosen at a certified ε; or, dry, what choosing would cost."""
+    from simulations.sweep.private import check_selection_directory, priced_offer, run_selection
+
+    if options.epsilon is None:
+        raise FedprivError("--private needs --epsilon: what choosing may cost in all, such as --epsilon 8")
+    if beside := next((name for name in ("workers", "ray") if getattr(options, name) is not None), None):
+        raise FedprivError(f"--{beside} is of a sweep whose cells are all seen: private trials run one after the other")
+    out = None if options.out is None else Path(options.out)
+    if out is not None:
+        check_selection_directory(out)
+    given = {name: getattr(options, name) for name in GIVEN if getattr(options, name) is not None}
+    offer = priced_offer(options.study, options.overrides, **given)
+    found = offer.facts if options.dry_run else run_selection(offer, out)
+    show_found(found, selection_table(found), options.json)
+    return 1 if "failed" in found else 0

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 from typing import Any, Self, TextIO
 
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from server.progress.live_line import LiveLine
-from server.progress.words import duration_words
+from server.progress.words import duration_words, measured_words, share_words
 
 
 class SweepProgress:
@@ -82,6 +83,44 @@ def sweep_table(result: Mapping[str, Any]) -> str:
         rows.append(("trials", f"{trials:,} to choose settings by{worse}; {result['trained']:,} cells trained in all"))
     if result["workers"]:
         rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
+    for each in result["added_up"]:
+        cost = f"ε ≤ {rounded_up(each['epsilon'])} at δ = {short_number(each['delta'])}"
+        rows.append(
+            ("together", f"{each['cells']:,} cells, had each noise of its own: {cost}, not the best one's own ε")
+        )
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def selection_table(found: Mapping[str, Any]) -> str:
+    """What `fedpriv sweep --private` prints for people of a choice, done or only priced."""
+    low, high = rounded_down(found["epsilon"]["lower"]), rounded_up(found["epsilon"]["upper"])
+    looked = "; ".join(f"{each['runs']:,} of them ε ≤ {rounded_up(each['epsilon'])}" for each in found["looking_at"])
+    trials = f"{short_number(found['trials']['mean'])} trials on average (how many is secret)"
+    rows = [
+        ("choice", f"{found['name']}: the best of {trials}, each of one of {found['cells']:,} cells by lot"),
+        ("it costs", f"ε ≤ {high} at δ = {short_number(found['delta'])}, certified; a witness reaches {low}"),
+        ("", f"{found['unit']} level, {found['adjacency']} adjacency, {found['seen']}"),
+        (
+            "one trial",
+            f"ε ≤ {rounded_up(found['own_epsilon'])}, the best cell's own, which is not what choosing it cost",
+        ),
+        ("beside it", f"to look at runs and take the best costs what they add up to: {looked}"),
+    ]
+    if found["left_out"]:
+        rows.append(("left out", f"{', '.join(found['left_out'])}: nothing is chosen by that"))
+    if "place" in found:
+        place = ", ".join(f"{path} = {label}" for path, label in found["place"].items())
+        rows += [("chosen", place), ("", reached_words(found)), ("directory", found["directory"])]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def reached_words(found: Mapping[str, Any]) -> str:
+    """What the best trial of a private choice reached, in words for its table; or that all failed, and why that did."""
+    if "failed" in found:
+        return f"all trials failed, this one because: {found['failed']}"
+    if found.get("accuracy") is None and found.get("r2") is None and found.get("evaluated"):
+        return f"accuracy at least {share_words(found['evaluated']['low'])} by clients' answers"
+    return " ".join(measured_words(found))

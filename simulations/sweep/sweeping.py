@@ -96,14 +96,16 @@ def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | 
                 return _worked(part, missing, out, crew if missing else None, quiet, stop)
 
             if grid.choosing is None:
-                return worked(grid)
-            tried = worked(grid.choosing)
-            choices = choices_made(out, grid, ended=True)
-            write_index(out, grid, choices)
-            if not choices:
-                why = next((each["why"] for each in tried["failures"]), "no trial measured an accuracy")
-                raise FedprivError(f"{out}: nothing could be chosen, at no place: {why}")
-            return with_trials(worked(with_choices(grid, choices)), tried, grid.runs)
+                found = worked(grid)
+            else:
+                tried = worked(grid.choosing)
+                choices = choices_made(out, grid, ended=True)
+                write_index(out, grid, choices)
+                if not choices:
+                    why = next((each["why"] for each in tried["failures"]), "no trial measured an accuracy")
+                    raise FedprivError(f"{out}: nothing could be chosen, at no place: {why}")
+                found = with_trials(worked(with_choices(grid, choices)), tried, grid.runs)
+        return found | {"added_up": read_sweep(out).added_up}
 
 
 def with_trials(found: Mapping[str, Any], tried: Mapping[str, Any], cells: int) -> dict[str, Any]:

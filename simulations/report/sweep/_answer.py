@@ -172,7 +172,24 @@ def guarantees(sweep: Sweep) -> list[str]:
         said.append(f"{bound} in {_cells(len(runs))}, certified: {unit_and_trust(trust, unit, adjacency)}.")
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))
-    return said
+    return said + price_of_looking(sweep)
+
+
+def price_of_looking(sweep: Sweep) -> list[str]:
+    """What the cells of a sweep come to together, in a sentence for its page: a best cell's own ε is not its price."""
+    told = [
+        f"{_cells(each['cells'])} come to ε ≤ {rounded_up(each['epsilon'])} at δ = {short_number(each['delta'])} "
+        f"({each['unit']} level, {each['adjacency']} adjacency)"
+        for each in sweep.added_up
+        if each["cells"] > 1
+    ]
+    if not told:
+        return []
+    return [
+        "To look at all cells and take the best costs what they add up to, not the best one's own ε: had each drawn "
+        f"noise of its own, {'; '.join(told)}, certified. Cells of one seed share their noise, which no ε covers. On "
+        "public data choosing costs nobody anything; on others', fedpriv sweep --private chooses at an ε of its own."
+    ]
 
 
 def epsilon_range(uppers: list[float]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any, Literal
 
 from fedpriv import records
 from fedpriv._base.loading import loaded_object
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.selection import epsilon_of_all
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
@@ -74,6 +77,7 @@ class Ran:
     backdoor: float | None  # the last share of the records with its trigger that is taken for its target
     data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
     where: str | None  # where the data lay when it began
+    given: tuple[Event, ...] | None  # what it gave away of the worst client; None where no ledger could say that here
 
     @property
     def lost(self) -> tuple[Mapping[str, int] | None, ...]:
@@ -145,6 +149,26 @@ class Sweep:
             raise FedprivError(f"table must be one of {', '.join(tables)}, got {table!r}")
         head, rows = tables[table]
         return data_frame([dict(zip(head, row, strict=True)) for row in rows])
+
+    @cached_property
+    def added_up(self) -> list[dict[str, Any]]:
+        """What all cells of the sweep that were trained, trials too, come to: who looks at all pays that.
+
+        A dict for each unit and adjacency, at the smallest δ of its cells. Those that promise nothing, or whose events
+        cannot be costed here, are left out of it: nothing that finite covers them.
+        """
+        found: dict[tuple[str, str], list[tuple[tuple[Event, ...], float]]] = {}
+        for run in (cell.ran for cell in self.trained if cell.ran):
+            if run.guarantee is not None and run.given is not None:
+                unit, _, adjacency, delta = run.guarantee
+                found.setdefault((unit, adjacency), []).append((run.given, delta))
+        told = []
+        for (unit, adjacency), runs in found.items():
+            delta = min(delta for _, delta in runs)
+            epsilon = epsilon_of_all(Counter(given for given, _ in runs), delta)
+            facts = {"cells": len(runs), "epsilon": epsilon, "delta": delta}
+            told.append({**facts, "unit": unit, "adjacency": adjacency})
+        return told
 
     @cached_property
     def ran(self) -> list[Ran]:
@@ -240,5 +264,13 @@ def _ran(run: Run) -> Ran:
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
         clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
         aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
-        backdoor=run.last("backdoor"), data=header.get("data"), where=run.where,
+        backdoor=run.last("backdoor"), data=header.get("data"), where=run.where, given=events_given(run),
     )  # fmt: skip
+
+
+def events_given(run: Run) -> tuple[Event, ...] | None:
+    """What a cell's run gave away of its worst client; None where its records name what cannot be costed here."""
+    try:
+        return run.account.spent if run.account else ()
+    except FedprivError:  # a mechanism of one's own that is not here, or records that do not say
+        return None

@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any, get_args
 
 from simulations.figures.files import put_files
+from simulations.figures.ranking import Ranking
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress, standings_table
 from simulations.report.sweep._backdoors import backdoor_ranking, success_of
@@ -77,6 +78,7 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "to_rank": command_to_rank(standings) or None,
         "best": list(map(grid.defence, standings.ranking.first)),
         "defences": [_summed(standings, each) | _opened(opened, each.defence) for each in standings.order],
+        "added_up": sweep.added_up,
         "said": _said(standings),
     }  # fmt: skip
 

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedpriv._base.spelling import rounded_up
 from fedpriv.errors import FedprivError
 from fedpriv.records import Writer
 from fedpriv.studies import file as study_file
@@ -602,3 +603,8 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path) -> None:
         assert float(row["epsilon_upper"]) == result["epsilon"]["upper"]
         assert float(row["epsilon_lower"]) == result["epsilon"]["lower"]
         assert (int(row["bytes_up"]), int(row["byzantine"])) == (result["bytes_up"], 8)
+    [together] = json.loads(report(tmp_path, "--no-html", "--json"))["added_up"]
+    assert (together["cells"], together["unit"], together["delta"]) == (2, "client", 1e-5)
+    one = results["SignFlip"]["epsilon"]["upper"]
+    assert 1.3 * one < together["epsilon"] < 2 * one  # more than √2 of it or so, and less than both added
+    assert f"2 cells come to ε ≤ {rounded_up(together['epsilon'])} at δ = 1e-5" in " ".join(report(tmp_path).split())
