@@ -8,7 +8,7 @@ those seeds is chosen, the first of equals; one of which a trial failed, or meas
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -29,7 +29,8 @@ def choices_made(out: Path, grid: Grid, *, ended: bool = False) -> Choices:
     for cell in grid.choosing.cells:
         accuracies = found.setdefault(cell.spot, {}).setdefault(cell.value, [])
         accuracies.append(_accuracy(place_of(out, cell)))
-    chosen = {spot: best_value(tried) for spot, tried in found.items() if ended or None not in _all(tried)}
+    ready = {spot: tried for spot, tried in found.items() if ended or not any(None in own for own in tried.values())}
+    chosen = {spot: best_value(tried) for spot, tried in ready.items()}
     return {spot: value for spot, value in chosen.items() if value is not None}
 
 
@@ -39,23 +40,14 @@ def best_value(tried: Mapping[Labels, list[float | None]]) -> Labels | None:
     >>> best_value({("0.1",): [0.5, 0.7], ("0.2",): [0.6, 0.6], ("0.4",): [0.9, None]})
     ('0.1',)
     """
-    means = {value: fmean(found) for value, all_ in tried.items() if len(found := _known(all_)) == len(all_)}
+    whole = {value: found for value, found in tried.items() if None not in found}
+    means = {value: fmean(each for each in found if each is not None) for value, found in whole.items()}
     return max(means, key=means.__getitem__, default=None)
 
 
 def with_choices(grid: Grid, choices: Choices) -> Grid:
     """A sweep's grid with the cells alone that have the values chosen; without those of places where none is yet."""
     return replace(grid, cells=tuple(each for each in grid.cells if choices.get(each.spot, ()) == each.value))
-
-
-def _known(accuracies: Iterable[float | None]) -> list[float]:
-    """The accuracies that trials of a value have measured."""
-    return [each for each in accuracies if each is not None]
-
-
-def _all(tried: Mapping[Labels, list[float | None]]) -> list[float | None]:
-    """The accuracies of all trials at a place, None of each that is not finished."""
-    return [each for own in tried.values() for each in own]
 
 
 def _accuracy(place: Path) -> float | None:
