@@ -86,6 +86,7 @@ def write_cell(directory: Path, told: Any) -> None:
                     "kind": "round", "round": number, "asked": 30, "answered": 30, "rejected": {"checksum": 2},
                     "failed": {}, "skipped": None, "loss": None, "epsilon": cost, "bytes_up": 30 * facts["bytes"],
                     "accuracy": None if reached is None else reached * (number / 3),
+                    **{name: facts[name] for name in ("backdoor",) if name in facts},
                 }
             )  # fmt: skip
         if told != "unfinished":
@@ -208,6 +209,37 @@ def test_every_cell_is_in_the_table_with_the_numbers_of_its_records(duel: tuple[
         assert (row["epsilon_lower"], row["epsilon_upper"]) == ("2.0", "4.0")
         assert (row["client_bytes"], row["bytes_up"], row["rejected"]) == ("100", "9000", "6")
         assert (row["state"], row["why"]) == ("done", "finished")
+
+
+OPENED = {("Mean", "stamp"): 0.9, ("Mean", "parts"): 0.3, ("Median", "stamp"): 0.02, ("Median", "parts"): 0.08}
+
+
+def test_a_backdoor_s_success_stands_beside_accuracy_and_who_lets_it_in_does_not_survive(tmp_path: Path) -> None:
+    def told(place: Place, seed: int) -> dict[str, float]:
+        """Alike in accuracy; success moves a little with the seed."""
+        return {"accuracy": 0.8, "backdoor": OPENED[place["aggregation"], place["attack"]] + 0.001 * seed}
+
+    sweep = write_sweep(tmp_path / "out", {"attack": ["stamp", "parts"], "aggregation": RULES}, told, [1, 2, 3])
+    said = " ".join(report(sweep).split())
+    assert "takes for its target fewest with Median, 0.082 ± 0.002; most with Mean, 0.902 ± 0.002." in said
+    assert "1 of 2 defences survive everything tried (Median)" in said
+    assert "to take at most 10% of the records with a backdoor's trigger for its target" in said
+    for row in rows(sweep, "cells"):
+        opened = OPENED[row["aggregation"], row["attack"]] + 0.001 * int(row["seed"])
+        assert float(row["backdoor"]) == pytest.approx(opened, abs=1e-15)
+    found = {(row["aggregation"], row["attack"]): row for row in rows(sweep, "summary")}
+    assert float(found["Mean", "stamp"]["backdoor"]) == pytest.approx(0.902, abs=1e-12)
+    assert float(found["Mean", "stamp"]["backdoor_half_width"]) == pytest.approx(half_width([1e-3, 2e-3, 3e-3]))
+    told_json = json.loads(report(sweep, "--json"))["defences"]
+    assert {own["defence"]: round(own["backdoor"], 6) for own in told_json} == {"Mean": 0.902, "Median": 0.082}
+    html = page(sweep)
+    assert "<h2>Backdoors</h2>" in html
+    assert "<b>0.90</b><span>± 0.00</span><span>stamp</span>" in html
+    assert (sweep / "report" / "backdoor-map-1.png").is_file()
+
+
+def test_a_sweep_without_backdoors_says_nothing_of_any(duel: tuple[Path, str]) -> None:
+    assert "ackdoor" not in duel[1] + page(duel[0]) + "".join(rows(duel[0], "cells")[0])
 
 
 def test_curves_are_means_round_by_round(duel: tuple[Path, str]) -> None:
