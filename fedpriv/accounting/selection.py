@@ -197,7 +197,7 @@ def least_ratio(profile: Callable[[float], float], gamma: float) -> float:
         """How far δ(ε₁) is from what ε₁ allows, as a logarithm: at most 0 where the ratio will do."""
         return log(max(profile(ratio), 1e-300)) - log(expm1(ratio) * odds)
 
-    high = log1p(1 / odds)  # where even δ = 1 will do
+    high = log1p(1 / odds) * (1 + CLOSE)  # where even δ = 1 will do
     low = high
     while low > 1e-12 and lacking(low) <= 0:
         low /= 4

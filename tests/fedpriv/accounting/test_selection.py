@@ -205,6 +205,12 @@ def test_the_ratio_is_the_least_that_is_proved() -> None:
     assert curve.delta(found * 0.999) > expm1(found * 0.999) * gamma / (1 - gamma)
 
 
+@pytest.mark.parametrize("gamma", [1e-6, 0.1, 0.5, 0.999])
+def test_where_a_trial_hides_nothing_or_everything_there_is_a_ratio_too(gamma: float) -> None:
+    assert least_ratio(lambda _: 1.0, gamma) == approx(-log(gamma), rel=1e-3)
+    assert least_ratio(lambda _: 0.0, gamma) < 1e-11
+
+
 @pytest.mark.parametrize("mean", [nan, inf, 0.5, 0, -1, 1e9])
 def test_a_mean_that_no_number_of_trials_has_is_refused(mean: float) -> None:
     with pytest.raises(FedprivError, match="trials must be"):
