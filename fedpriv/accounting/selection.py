@@ -144,30 +144,28 @@ class Selection:
 
     def reached(self, delta: float) -> tuple[float, str]:
         """The largest ε at δ that a score and an event of a witness reach, and what they are."""
-        levels = FALSE_ALARMS
+        levels, (means, most) = FALSE_ALARMS, self.powers
         found = min(account.epsilon(delta, QUICK).bounds.lower for account in self.shares)  # all scores the same
-        for forward, backward in self.powers:
+        for way in (slice(None), slice(None, None, -1)):  # either of two neighbours may be the one that is looked for
+            (forward, backward), (largest, widest) = means[way], most[way]
             # ranked first: what the neighbour gives more often; looked for: what comes next, which these data do
             above, its_above = levels[:, None], forward[:, None]
             width, its_width = backward[None, :], levels[None, :]
             own = self.law.best_within(above, np.minimum(width, 1 - above))
             its = self.law.best_within(its_above, its_width)
-            fits = (above + width <= 1) & (its_above + its_width <= 1) & (its_width > 0)
+            fits = (above + widest <= 1) & (largest[:, None] + its_width <= 1) & (its_width > 0)  # in every setting
             shown = np.where(fits, (own / OUTWARD - delta) / np.where(fits, its * OUTWARD, 1.0), 0.0)
             found = max(found, log(max(float(shown.max()), 1.0)))
         return found / OUTWARD, "explicit data, the score a likelihood ratio in three steps (docs/proofs/choosing.md)"
 
     @cached_property
-    def powers(self) -> list[tuple[Vector, Vector]]:
-        """The power of tests of one trial at each of `FALSE_ALARMS`: of Q against P and of P against Q; both ways.
+    def powers(self) -> tuple[Vector, Vector]:
+        """The power of tests of one trial at each of `FALSE_ALARMS`, a row of Q against P and one of P against Q.
 
-        Each setting's own test, which its witness reaches, at the same rate of false alarms.
+        Each setting's own test, which its witness reaches, at the same rate: their mean, and the most of any of them.
         """
-        found = np.zeros((2, FALSE_ALARMS.size))
-        for account, share in self.shares.items():
-            found += share * (power_each_way(account) if account.spent else FALSE_ALARMS)
-        one, other = found
-        return [(one, other), (other, one)]
+        each = [power_each_way(account) if account.spent else np.array([FALSE_ALARMS] * 2) for account in self.shares]
+        return np.average(each, axis=0, weights=list(self.shares.values())), np.max(each, axis=0)
 
 
 def power_each_way(account: Account) -> Vector:
@@ -197,7 +195,7 @@ def least_ratio(profile: Callable[[float], float], gamma: float) -> float:
         """How far δ(ε₁) is from what ε₁ allows, as a logarithm: at most 0 where the ratio will do."""
         return log(max(profile(ratio), 1e-300)) - log(expm1(ratio) * odds)
 
-    high = log1p(1 / odds)  # where even δ = 1 will do
+    high = log1p(1 / odds) * (1 + CLOSE)  # where even δ = 1 will do
     low = high
     while low > 1e-12 and lacking(low) <= 0:
         low /= 4

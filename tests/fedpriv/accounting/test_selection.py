@@ -138,6 +138,14 @@ def test_one_trial_costs_itself_whatever_may_be_chosen_from() -> None:
     )
 
 
+def test_of_settings_that_cost_differently_both_bounds_lie_between_those_of_each() -> None:
+    """Half of the trials tell next to nothing, so the witness reaches less than where none does."""
+    law, weak, strong = TrialLaw.geometric(10), by_hand(Gaussian(clip=1, noise=5)), EVENTS[0]
+    (low, high), alone = (Selection(law, own).epsilon(1e-5).bounds for own in (((weak,), (strong,)), ((strong,),)))
+    assert high == approx(alone.upper, rel=1e-9)
+    assert Selection(law, ((weak,),)).epsilon(1e-5).bounds.upper < low < alone.lower
+
+
 @pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0, 3.0])
 def test_it_is_never_past_the_theorem_for_pure_privacy(eta: float) -> None:
     """Papernot and Steinke 2022, corollary 3: (2 + η)·ε, which is what few trials never reach."""
@@ -203,6 +211,12 @@ def test_the_ratio_is_the_least_that_is_proved() -> None:
     found = least_ratio(curve.delta, gamma)
     assert curve.delta(found) <= expm1(found) * gamma / (1 - gamma)
     assert curve.delta(found * 0.999) > expm1(found * 0.999) * gamma / (1 - gamma)
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 0.1, 0.5, 0.999])
+def test_where_a_trial_hides_nothing_or_everything_there_is_a_ratio_too(gamma: float) -> None:
+    assert least_ratio(lambda _: 1.0, gamma) == approx(-log(gamma), rel=1e-3)
+    assert least_ratio(lambda _: 0.0, gamma) < 1e-11
 
 
 @pytest.mark.parametrize("mean", [nan, inf, 0.5, 0, -1, 1e9])
