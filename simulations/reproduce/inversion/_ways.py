@@ -15,9 +15,10 @@ from fedpriv._base.spelling import rounded_up
 from fedpriv.accounting.account import Account
 from fedpriv.aggregation import Mean
 from fedpriv.channel import Channel
-from fedpriv.channel.encoding import Seeded, encoded_rows
+from fedpriv.channel.encoding import Seeded
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.mechanisms.response import Sign
+from fedpriv.packed.symbols import packing_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.directions import Reading
@@ -48,9 +49,8 @@ class Way:
 
     def read(self, updates: Rows, seed: int) -> Vector:
         """What the server reads of clients' messages, a row each: drawn by the channel, and decoded where it can be."""
-        bounded, mechanism = self.channel.bounded(updates), self.channel.mechanism
-        noise = Seeded(seed=seed, round=1, clients=np.arange(len(updates)))
-        symbols = encoded_rows(mechanism, bounded.rows, bounded.factors, noise)
+        mechanism, noise = self.channel.mechanism, Seeded(seed=seed, round=1, clients=np.arange(len(updates)))
+        symbols = packing_of(mechanism).unpack(self.channel.messages(updates, noise), updates.shape[1])
         return Reading(mechanism=mechanism, rule=Mean(), decoder="mean", seed=seed).rows_seen(symbols)
 
 
