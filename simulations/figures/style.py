@@ -120,7 +120,7 @@ def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> 
     if _PAPER.get() is not None:
         pdf = io.BytesIO()
         figure.savefig(pdf, format="pdf", transparent=True, metadata={"CreationDate": None})
-        return Picture(name, title, alt, note, pdf=pdf.getvalue(), inches=figure.get_figwidth())
+        return Picture(name, title, alt, note, pdf=pdf.getvalue(), inches=float(figure.get_figwidth()))
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", facecolor=CARD)
     figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
