@@ -34,7 +34,7 @@ from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import print_json, show_found
-from simulations.report.latex.references import bibliography
+from simulations.report.latex.references import bibtex_file
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,
@@ -92,7 +92,7 @@ def run_list(options: argparse.Namespace) -> None:
     found = _named(name) if name and name not in FAMILIES else []
     if options.bibtex:
         families_of = [FAMILIES[name]] if name in FAMILIES else [] if name else FAMILIES.values()
-        text = bibliography([each["kind"] for each in found] + [kind for family in families_of for kind in family])
+        text = bibtex_file([each["kind"] for each in found] + [kind for family in families_of for kind in family])
         show_found({"bibtex": text}, text.rstrip(), options.json)
         return
     if found:

@@ -8,7 +8,7 @@ put first. So the truly best is named with 97.5%, as is the truly worst by `last
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -73,3 +73,13 @@ def ranking_of(values: Mapping[Name, Mapping[int, float]]) -> Ranking[Name]:
     """
     common = set.intersection(*map(set, values.values())) if values else set()
     return Ranking({name: {seed: own[seed] for seed in sorted(common)} for name, own in values.items()})
+
+
+def mean_by_seed(values: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """The mean over several things in a report, such as conditions, by the seeds that all of them have.
+
+    >>> mean_by_seed([{1: 0.25, 2: 0.5}, {1: 0.75}]), mean_by_seed([])
+    ({1: 0.5}, {})
+    """
+    seeds = set.intersection(*map(set, values)) if values else set()
+    return {seed: fmean(own[seed] for own in values) for seed in sorted(seeds)}

@@ -10,7 +10,7 @@ from simulations.figures.files import put_files
 from simulations.figures.markdown import markdown_table
 from simulations.figures.style import COLUMN, PAGE, Picture, for_paper
 from simulations.figures.tables import Table
-from simulations.report.latex.references import bibliography, references_of
+from simulations.report.latex.references import bibtex_file, references_of
 from simulations.report.latex.spelling import latex_text
 from simulations.report.latex.tabulars import latex_table
 
@@ -79,7 +79,7 @@ def write_pieces(directory: Path, pieces: Pieces) -> list[Path]:
     for name, words, table in pieces.tables:
         float_ = latex_table(name, latex_text(f"{words} {pieces.promise}"), table)
         made[f"table-{name}.tex"] = f"{_made_by(pieces)}{float_}"
-    texts = {"main.tex": main_text(list(made), pieces)} | made | {"references.bib": bibliography(pieces.used)}
+    texts = {"main.tex": main_text(list(made), pieces)} | made | {"references.bib": bibtex_file(pieces.used)}
     texts |= {**pieces.studies, "README.md": readme_text(chosen, pieces)}
     pictures = {f"{each.name}.pdf": each.pdf for each in chosen}
     pictures |= {f"{name}-wide.pdf": page[name].pdf for name, own in column.items() if own.inches <= COLUMN}
@@ -92,10 +92,10 @@ def drawn_across(inches: float, pieces: Pieces) -> dict[str, Picture]:
         return {each.name: each for each in pieces.drawn()}
 
 
-def again(command: str, studies: Sequence[str], options: str = "") -> str:
+def command_again(command: str, studies: Sequence[str], options: str = "") -> str:
     """The one command that makes a report's pieces again from studies, by `fedpriv run` or `sweep`, and their report.
 
-    >>> print(again("sweep", ["study.toml"]))
+    >>> print(command_again("sweep", ["study.toml"]))
     fedpriv sweep study.toml --out again && \\
       fedpriv report again --latex
     """

@@ -49,7 +49,7 @@ def references_of(used: Iterable[str]) -> list[Reference]:
     return [each for each in all_references() if each.key == OURS or names & set(each.kinds)]
 
 
-def bibliography(used: Sequence[str]) -> str:
+def bibtex_file(used: Sequence[str]) -> str:
     """A BibTeX file of the papers of these kinds; ahead of it, those that no paper is cited for."""
     found = references_of(used)
     without = [kind for kind in used if not any(kind in each.kinds for each in found)]

@@ -93,7 +93,8 @@ def privacy_facts(run: Run) -> Rows:
     rows += [("", hidden)] * sums_only(release["trust"])
     if cost is not None:
         at = f"ε at δ = {short_number(run.header['delta'])}"
-        rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
+        within = f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
+        rows.append((at, f"{within}, for {whose_words(run)}"))
         rows += [("", said) for said in early_words((run.records.end or {}).get("of_rounds_done"))]
         rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
@@ -123,6 +124,17 @@ def traffic_facts(run: Run) -> Rows:
     return rows + [("rounds skipped", "; ".join(skipped))] * bool(skipped)
 
 
+def whose_words(run: Run) -> str:
+    """Whose guarantee a run's ε is, in words for its report: the worst client, on how many releases."""
+    end = run.records.end
+    if run.kept:
+        return "a client that noised its records once, for all rounds"
+    if end is None or end["worst_client"] is None:
+        return "a client that was asked for nothing, as nobody was"
+    planned = f", with all rounds planned {run.releases}" if "releases_possible" in end else ""
+    return f"the worst client, number {end['worst_client']}, charged for {end['releases_of_worst']} releases{planned}"
+
+
 def promise_sentences(run: Run) -> list[str]:
     """A run's guarantee in sentences for its page: what it says, takes for granted, and does not say."""
     cost, release = run.epsilon, run.header["release"]
@@ -131,7 +143,7 @@ def promise_sentences(run: Run) -> list[str]:
     if cost is None:
         why = "The records were cut short" if run.records.end is None else "Nothing was costed"
         return [f"{why}: what was released, if anything was, stands in the run's ledger only."]
-    said = [guarantee_sentence(release, run.header["delta"], cost["upper"], run.who)]
+    said = [guarantee_sentence(release, run.header["delta"], cost["upper"], whose_words(run))]
     if run.kept:
         published, example = epsilons_in_words(run.header["epsilons"])
         said.append(

@@ -29,6 +29,7 @@ from simulations.figures.style import (
 )
 from simulations.report.run._traffic import bytes_sent, participation, seconds
 from simulations.report.run._votes_drawn import votes_figure
+from simulations.report.run.facts import whose_words
 from simulations.report.run.runs import Run
 
 BEFOREHAND = ", if a run were stopped there as decided beforehand"
@@ -206,7 +207,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     axes.grid(axis="x")
     meets = float(np.interp(0.0, alpha - below, alpha))
     alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
-    note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
+    note = f"Who guesses which of two data sets it was errs this often; for {whose_words(run)}."
     return figure, alt + f" Beside it the Gaussian curve with μ = {shown}.", note
 
 

@@ -9,7 +9,7 @@ from server.directory.code import code_words
 from server.progress.words import LETTERS, kind_alone, unit_and_trust
 from simulations.figures.style import Picture
 from simulations.figures.tables import Table
-from simulations.report.latex.folder import Pieces, again
+from simulations.report.latex.folder import Pieces, command_again
 from simulations.report.latex.references import kinds_used
 from simulations.report.run import audited, comparison, facts, figures
 from simulations.report.run.labels import run_labels, side_by_side
@@ -30,7 +30,7 @@ def run_pieces(runs: Sequence[Run]) -> Pieces:
         ],
         used=list(dict.fromkeys(kind for own in runs for kind in kinds_used(own.study, own.private))),
         studies={name: own.study for name, own in zip(names, runs, strict=True)},
-        command=again("run", names, " --driver direct"),
+        command=command_again("run", names, " --driver direct"),
     )  # fmt: skip
 
 

@@ -85,8 +85,7 @@ class Run:
     @property
     def targeted(self) -> dict[str, Any]:
         """What the run last measured beside its accuracy, by its name: that of each class, a backdoor's success."""
-        last = {name: self.last(name) for name in TARGETED}
-        return {name: own for name, own in last.items() if own is not None}
+        return {name: own for name in TARGETED if (own := self.last(name)) is not None}
 
     def last(self, name: str) -> Any:
         """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
@@ -271,19 +270,6 @@ class Run:
         """
         recorded: dict[str, Any] | None = (self.records.end or {}).get(name)
         return recorded
-
-    @property
-    def who(self) -> str:
-        """Whose guarantee the run's ε is, in words for its report: the worst client, on how many releases."""
-        end = self.records.end
-        if self.kept:
-            return "a client that noised its records once, for all rounds"
-        if end is None or end["worst_client"] is None:
-            return "a client that was asked for nothing, as nobody was"
-        planned = f", with all rounds planned {self.releases}" if "releases_possible" in end else ""
-        return (
-            f"the worst client, number {end['worst_client']}, charged for {end['releases_of_worst']} releases{planned}"
-        )
 
 
 def read_run(directory: str | os.PathLike[str]) -> Run:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from simulations.figures.intervals import Interval, interval_of, interval_words
-from simulations.figures.ranking import Ranking, ranking_of
+from simulations.figures.ranking import Ranking, mean_by_seed, ranking_of
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep.grid import Grid
 
@@ -20,11 +19,12 @@ def backdoor_ranking(grid: Grid) -> Ranking[Key]:
     for field in (field for field, worst in tried.items() if worst):
         known.setdefault(field.defence, []).append(field)
     common = set.intersection(*({field.condition for field in fields} for fields in known.values())) if known else set()
-    return ranking_of({
-        defence: withstood_shares([worst[0].by_seed("backdoor") for field in fields
-                             if field.condition in common and (worst := tried[field])])
+    opened = {
+        defence: mean_by_seed([worst[0].by_seed("backdoor") for field in fields
+                               if field.condition in common and (worst := tried[field])])
         for defence, fields in known.items()
-    })  # fmt: skip
+    }  # fmt: skip
+    return ranking_of({name: {seed: 1 - each for seed, each in own.items()} for name, own in opened.items()})
 
 
 def backdoor_sentences(grid: Grid) -> list[str]:
@@ -46,12 +46,6 @@ def backdoor_sentences(grid: Grid) -> list[str]:
 def success_of(ranking: Ranking[Key], defence: Key) -> Interval | None:
     """A backdoor's success against a defence of a sweep, on average over conditions, and its interval over seeds."""
     return interval_of([1 - own for own in ranking.values.get(defence, {}).values()])
-
-
-def withstood_shares(successes: Sequence[dict[int, float]]) -> dict[int, float]:
-    """The mean share that backdoors fail at over conditions, by the seeds that all of them have."""
-    seeds = set.intersection(*map(set, successes)) if successes else set()
-    return {seed: 1 - fmean(own[seed] for own in successes) for seed in seeds}
 
 
 def _few(words: Sequence[str], between: str) -> str:

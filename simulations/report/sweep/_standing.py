@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Literal
 
 from simulations.figures.intervals import FEWEST, Interval, interval_of, paired_interval
-from simulations.figures.ranking import Ranking, ranking_of
+from simulations.figures.ranking import Ranking, mean_by_seed, ranking_of
 from simulations.report.sweep._axes import amount, number
 from simulations.report.sweep._spots import Condition, Field, Key, Spot, at_most
 from simulations.report.sweep.grid import Grid
@@ -93,7 +93,10 @@ class Standings:
     @cached_property
     def ranking(self) -> Ranking[Key]:
         """The sweep's defences by what the worst attacks leave each, by seed, over the conditions known for all."""
-        return ranking_of({defence: _averaged(self._compared(defence)) for defence in self.known})
+        worst = {defence: [field.worst for field in self._compared(defence)] for defence in self.known}
+        return ranking_of({
+            defence: mean_by_seed([spot.by_seed() for spot in own if spot]) for defence, own in worst.items()
+        })  # fmt: skip
 
     @cached_property
     def order(self) -> list[Standing]:
@@ -179,12 +182,6 @@ class Standings:
     def attacked(self) -> bool:
         """Whether there was any attack in the sweep for its defences to survive."""
         return any(standing.overall.words != NOBODY for standing in self.order)
-
-
-def _averaged(fields: Sequence[Field]) -> dict[int, float]:
-    """What the worst attacks leave in some fields of a sweep, on average, by the seeds that all of them have."""
-    own = [field.worst.by_seed() for field in fields if field.worst]
-    return {seed: fmean(each[seed] for each in own) for seed in set.intersection(*map(set, own))} if own else {}
 
 
 def _settled(over: Interval | None, *, by_mean: bool) -> bool | None:

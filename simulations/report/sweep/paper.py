@@ -7,7 +7,7 @@ from collections import Counter
 from server.directory.code import code_words
 from server.progress.words import ranges_words
 from simulations.figures.tables import Table
-from simulations.report.latex.folder import Pieces, again
+from simulations.report.latex.folder import Pieces, command_again
 from simulations.report.latex.references import kinds_used
 from simulations.report.run.runs import study_text
 from simulations.report.sweep._answer import answer, caveats, guarantees, progress, standings_table
@@ -34,7 +34,7 @@ def sweep_pieces(grid: Grid) -> Pieces:
             ("cells", "Every cell of the grid.", cells_in_words(grid)),
         ],
         used=list(dict.fromkeys(kind for study in dict.fromkeys(studies) for kind in kinds_used(*study))),
-        studies={"study.toml": sweep.study}, command=again("sweep", ["study.toml"]),
+        studies={"study.toml": sweep.study}, command=command_again("sweep", ["study.toml"]),
     )  # fmt: skip
 
 

@@ -20,14 +20,7 @@ from simulations.report.sweep.grid import Grid
 
 __all__ = ["sweep_summary", "sweep_tables", "sweep_text", "write_sweep_report"]
 
-PICTURES = (
-    "heat-map-",
-    "backdoor-map-",
-    "attackers-",
-    "epsilon-",
-    "bytes-",
-    "rounds-",
-)  # what names of figures begin with
+BEGUN = ("heat-map-", "backdoor-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # so names of figures begin
 BEST = 12  # defences on a terminal
 FAILED = 5  # cells that failed, and as many that were not tried, on a terminal
 
@@ -38,7 +31,7 @@ def write_sweep_report(grid: Grid) -> list[Path]:
 
     html, pictures = report(grid)
     content = {"index.html": html.encode(), **{f"{each.name}.png": each.png for each in pictures}, **files(grid)}
-    return put_files(grid.sweep.directory / "report", content, PICTURES)
+    return put_files(grid.sweep.directory / "report", content, BEGUN)
 
 
 def sweep_text(grid: Grid) -> str:
@@ -77,21 +70,18 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "ranked": standings.ranking.ranked,
         "to_rank": command_to_rank(standings) or None,
         "best": list(map(grid.defence, standings.ranking.first)),
-        "defences": [_summed(standings, each) | _opened(opened, each.defence) for each in standings.order],
+        "defences": [_summed(standings, each, opened) for each in standings.order],
         "added_up": sweep.added_up,
         "said": _said(standings),
     }  # fmt: skip
 
 
-def _opened(ranking: Ranking[Key], defence: Key) -> dict[str, float | None]:
-    """What `fedpriv report --json` says of a backdoor's success against a defence of a sweep; nothing without one."""
-    found = success_of(ranking, defence)
-    return {} if found is None else {"backdoor": found.mean, "backdoor_half_width": found.half}
+def _summed(standings: Standings, standing: Standing, opened: Ranking[Key]) -> dict[str, Any]:
+    """A defence in what `fedpriv report --json` prints of a sweep: what it keeps, ±, how far behind the first it is.
 
-
-def _summed(standings: Standings, standing: Standing) -> dict[str, Any]:
-    """A defence in what `fedpriv report --json` prints of a sweep: what it keeps, ±, how far behind the first it is."""
-    apart, kept = distance(standings, standing), standing.kept
+    And, where a backdoor was tried, how often it opens.
+    """
+    apart, kept, success = distance(standings, standing), standing.kept, success_of(opened, standing.defence)
     return {
         "defence": standings.grid.defence(standing.defence),
         "mean": standing.mean,
@@ -100,4 +90,5 @@ def _summed(standings: Standings, standing: Standing) -> dict[str, Any]:
         "behind": apart and {"mean": apart.mean, "half_width": apart.half, "distinguishable": bool(apart.side)},
         "least": standing.least.mean if standing.least else None,
         "survives": standing.overall.words,
+        **({"backdoor": success.mean, "backdoor_half_width": success.half} if success else {}),
     }

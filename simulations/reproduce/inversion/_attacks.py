@@ -96,14 +96,14 @@ class Attacker:
         shorter = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, steps)
         for _ in range(steps):
             rough = torch.stack([x.diff(dim=axis).abs().mean() for axis in (1, 2)]).sum() / (high - low)
-            (x.grad,) = torch.autograd.grad(1 - self._cosine(x, y, target) + SMOOTH * rough, x)
+            (x.grad,) = torch.autograd.grad(1 - self.cosine(x, y, target) + SMOOTH * rough, x)
             x.grad.sign_()
             optimiser.step()
             shorter.step()
             x.data.clamp_(low, high)
         return np.asarray(x.detach().numpy()[0], np.float64)
 
-    def _cosine(self, x: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    def cosine(self, x: Tensor, y: Tensor, target: Tensor) -> Tensor:
         """The cosine between the gradient of a record and a message of norm 1, to be differentiated by the record."""
         loss = torch.nn.functional.cross_entropy(self.module(self.net.prepare(x)), y)
         parts = torch.autograd.grad(loss, list(self.module.parameters()), create_graph=True)

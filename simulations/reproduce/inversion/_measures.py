@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import NamedTuple
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import stdtrit
 
 from fedpriv._base.arrays import Vector
+from simulations.figures.intervals import Interval, interval_of
 
 WINDOW = 7  # pixels a side, of the windows that are compared
 LEAST = 1e-10  # a squared error that is rounding
 
 
-class Spread(NamedTuple):
-    """A mean over records, and half of the 95% interval about it, by Student's t."""
+def share_taken(parts: Vector, wholes: Vector) -> Interval:
+    """The share of the whole that is not in the parts, 1 − Σ parts / Σ wholes of the same records; ± to first order.
 
-    mean: float
-    half: float
+    >>> share_taken(np.array([0.5, 1.0]), np.array([1.0, 2.0]))[:2]
+    (0.5, 0.0)
+    """
+    share = float(parts.mean() / wholes.mean())
+    return mean_over_records(1 - share - (parts - share * wholes) / wholes.mean())
 
-    @staticmethod
-    def of(values: Vector) -> Spread:
-        """The mean of one value a record, and half of its interval; of one record alone that is infinite.
 
-        >>> Spread.of(np.array([1.0, 2.0, 3.0])).half.__round__(3)
-        2.484
-        """
-        n = len(values)
-        half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else np.inf
-        return Spread(float(values.mean()), half)
+def mean_over_records(values: Vector) -> Interval:
+    """The mean of one value a record that an inversion attacks, and half of its interval.
 
-    @staticmethod
-    def of_share(parts: Vector, wholes: Vector) -> Spread:
-        """The share of the whole that is not in the parts, 1 − Σ parts / Σ wholes of the same records; to first order.
-
-        >>> Spread.of_share(np.array([0.5, 1.0]), np.array([1.0, 2.0]))
-        Spread(mean=0.5, half=0.0)
-        """
-        share = float(parts.mean() / wholes.mean())
-        return Spread(1 - share, Spread.of((parts - share * wholes) / wholes.mean()).half)
-
-    def words(self, digits: int) -> str:
-        """A mean and half of its interval, in so many digits behind the point.
-
-        >>> Spread(0.1234, 0.01).words(2)
-        '0.12 ± 0.01'
-        """
-        return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}"
+    >>> round(mean_over_records(np.array([1.0, 2.0, 3.0])).half, 3)
+    2.484
+    """
+    found = interval_of(values.tolist())
+    assert found is not None  # there is a record
+    return found
 
 
 def squared_errors(found: Vector, truth: Vector) -> Vector:

@@ -12,8 +12,15 @@ from clients.models.arrays import Labels
 from clients.training.prepared import net_of, pool_of
 from fedpriv._base.arrays import Rows, Vector
 from fedpriv.randomness.streams import stream
+from simulations.figures.intervals import Interval
 from simulations.reproduce.inversion._attacks import Attacker, learnt_map
-from simulations.reproduce.inversion._measures import Spread, signal_to_noise, similarity, squared_errors
+from simulations.reproduce.inversion._measures import (
+    mean_over_records,
+    share_taken,
+    signal_to_noise,
+    similarity,
+    squared_errors,
+)
 from simulations.reproduce.inversion._ways import Way, base_study, sent_ways
 
 MODELS = {
@@ -41,15 +48,16 @@ class Outcome:
     attack: str
     records: int
     label: float | None  # the share of records whose class was found
-    error: Spread  # mean squared error, of pixels from 0 to 1
-    noise: Spread  # PSNR, dB
-    alike: Spread  # SSIM
-    gain: Spread  # the squared error that the message takes off the mean public record's, as a share of that
+    error: Interval  # mean squared error, of pixels from 0 to 1
+    noise: Interval  # PSNR, dB
+    alike: Interval  # SSIM
+    gain: Interval  # the squared error that the message takes off the mean public record's, as a share of that
 
     @property
     def verdict(self) -> str:
         """What a message gives away beyond public records, in words that are true under the interval of its gain."""
-        low, high = self.gain.mean - self.gain.half, self.gain.mean + self.gain.half
+        half = inf if self.gain.half is None else self.gain.half  # of one record alone nothing is told
+        low, high = self.gain.mean - half, self.gain.mean + half
         if low > RECORD:
             return "the record itself"
         if low > 0:
@@ -178,6 +186,6 @@ def _judged(
     pairs = zip(found.reshape(-1, *shape), truth.reshape(-1, *shape), strict=True)
     alike = np.array([similarity(one, other) for one, other in pairs])
     return Outcome(
-        targets[0].model, way, epsilon, attack, len(truth), label, Spread.of(own), Spread.of(signal_to_noise(own)),
-        Spread.of(alike), Spread.of_share(own, errors),
+        targets[0].model, way, epsilon, attack, len(truth), label, mean_over_records(own),
+        mean_over_records(signal_to_noise(own)), mean_over_records(alike), share_taken(own, errors),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from simulations.figures import markdown
+from simulations.figures.intervals import interval_words
 from simulations.figures.style import CARD, MUTED, WIDTH, house_style
 from simulations.reproduce.inversion import ABOUT, NAME
 from simulations.reproduce.inversion._ways import epsilon_words
@@ -42,8 +43,8 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     head = ["model", "message", "its ε", "attack", "records", "label", "MSE", "PSNR, dB", "SSIM", "taken off, %"]
     rows = [
         [own.model, own.way, "–" if own.way in (NOTHING, CLASS) else epsilon_words(own.epsilon), own.attack,
-         str(own.records), "–" if own.label is None else f"{own.label:.0%}", own.error.words(4), own.noise.words(1),
-         own.alike.words(2), f"{100 * own.gain.mean:.1f} ± {100 * own.gain.half:.1f}"]
+         str(own.records), "–" if own.label is None else f"{own.label:.0%}", interval_words(own.error, 4),
+         interval_words(own.noise, 1), interval_words(own.alike, 2), interval_words(own.gain, 1, scale=100)]
         for own in found.outcomes
     ]  # fmt: skip
     return head, rows

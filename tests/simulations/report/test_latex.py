@@ -23,7 +23,7 @@ from fedpriv.trust import Word
 from server.directory import code
 from simulations.cli.list import FAMILIES
 from simulations.command_line import main
-from simulations.report.latex.references import ACCOUNTING, Reference, all_references, bibliography
+from simulations.report.latex.references import ACCOUNTING, Reference, all_references, bibtex_file
 from simulations.report.latex.spelling import LETTERS, MATHEMATICS, latex_text
 from simulations.report.latex.tabulars import ROWS, latex_table
 
@@ -249,7 +249,7 @@ def test_an_attack_by_nobody_is_not_cited(tmp_path: Path) -> None:
 
 def test_the_list_tells_the_papers_of_a_kind_and_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "Krum", "--bibtex"]) == 0
-    assert capsys.readouterr().out.rstrip() == bibliography(["Krum"]).rstrip()
+    assert capsys.readouterr().out.rstrip() == bibtex_file(["Krum"]).rstrip()
     assert main(["list", "attacks", "--bibtex", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["bibtex"]
     assert told.startswith("Of this project, or nobody's: ")

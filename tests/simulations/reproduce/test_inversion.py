@@ -18,9 +18,16 @@ from fedpriv.channel import Channel
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.mechanisms.response import Sign
 from simulations.command_line import main
+from simulations.figures.intervals import Interval
 from simulations.reproduce.inversion import page
 from simulations.reproduce.inversion._attacks import Attacker, learnt_map
-from simulations.reproduce.inversion._measures import Spread, signal_to_noise, similarity, squared_errors
+from simulations.reproduce.inversion._measures import (
+    mean_over_records,
+    share_taken,
+    signal_to_noise,
+    similarity,
+    squared_errors,
+)
 from simulations.reproduce.inversion._ways import Way, base_study, epsilon_words, sent_ways
 from simulations.reproduce.inversion.found import CLASS, NOTHING, Found, Outcome, Shown
 
@@ -65,7 +72,7 @@ def test_the_gradients_that_are_matched_are_those_that_are_sent(kind: str, setti
     own, (x, y) = attacker(kind, settings), records(1)
     (sent,) = own.gradients(x, y)
     target = torch.from_numpy(sent / np.linalg.norm(sent))
-    cosine = own._cosine(torch.from_numpy(x), torch.from_numpy(y), target)
+    cosine = own.cosine(torch.from_numpy(x), torch.from_numpy(y), target)
     assert cosine.item() == approx(1, abs=1e-5)
 
 
@@ -108,14 +115,15 @@ def test_a_share_of_errors_has_the_interval_of_its_ratio() -> None:
     rng = np.random.default_rng(3)
     wholes = rng.uniform(1, 2, (2000, 60))
     parts = 0.7 * wholes + rng.normal(0, 0.3, wholes.shape)
-    found = [Spread.of_share(*pair) for pair in zip(parts, wholes, strict=True)]
-    covered = np.mean([abs(own.mean - 0.3) <= own.half for own in found])
+    found = [share_taken(*pair) for pair in zip(parts, wholes, strict=True)]
+    covered = np.mean([own.half is not None and abs(own.mean - 0.3) <= own.half for own in found])
     assert covered == approx(0.95, abs=0.02)  # four standard errors
 
 
 def test_the_interval_is_students() -> None:
-    assert Spread.of(np.array([1.0, 2.0, 3.0])) == approx((2, 4.302653 / 3**0.5))
-    assert Spread.of(np.ones(1)).half == inf
+    assert mean_over_records(np.array([1.0, 2.0, 3.0]))[:2] == approx((2, 4.302653 / 3**0.5))
+    assert mean_over_records(np.ones(1)).half is None
+    assert outcome("one record", Interval(1, None, 1, 1, 1)).verdict == "not told from the mean public record"
 
 
 def test_a_message_alone_costs_what_was_asked_where_it_is_seen_alone_and_more_where_only_sums_are() -> None:
@@ -129,18 +137,22 @@ def test_a_message_alone_costs_what_was_asked_where_it_is_seen_alone_and_more_wh
     assert base_study(None, "{kind='Logistic'}").clients.attackers == 0
 
 
-def outcome(way: str, gain: Spread, epsilon: float = inf) -> Outcome:
+def within(mean: float, half: float) -> Interval:
+    return Interval(mean, half, mean - half, mean + half, 9)
+
+
+def outcome(way: str, gain: Interval, epsilon: float = inf) -> Outcome:
     label = None if way == NOTHING else 0.5
     return Outcome(
-        "logistic", way, epsilon, "learnt", 9, label, Spread(0.02, 0.001), Spread(17, 1), Spread(0.5, 0.1), gain
+        "logistic", way, epsilon, "learnt", 9, label, within(0.02, 0.001), within(17, 1), within(0.5, 0.1), gain
     )
 
 
 FOUND = Found(
     "scikit-learn's digits",
     [
-        outcome(NOTHING, Spread(0, 0)), outcome(CLASS, Spread(0.4, 0.1)), outcome("a", Spread(1, 0)),
-        outcome("b", Spread(0.5, 0.1)), outcome("c", Spread(0.01, 0.02), 3.99871), outcome("d", Spread(-0.5, 0.1)),
+        outcome(NOTHING, within(0, 0)), outcome(CLASS, within(0.4, 0.1)), outcome("a", within(1, 0)),
+        outcome("b", within(0.5, 0.1)), outcome("c", within(0.01, 0.02), 3.99871), outcome("d", within(-0.5, 0.1)),
     ],
     [Shown("logistic", ("record", "floats"), (np.eye(8), np.eye(8)))],
 )  # fmt: skip
