@@ -24,12 +24,8 @@ def flattest_subset(products: Vector, byzantine: int) -> Places:
     bounds, best, kept, batch = np.zeros(len(subsets)), np.inf, subsets[0], _BATCH
     while bounds.min() < best:
         now = np.argsort(bounds, kind="stable")[:batch]
-        values = np.concatenate(
-            [
-                np.linalg.eigvalsh(_centred(products, each))[:, -1]
-                for each in np.array_split(subsets[now], -(-batch // _BATCH))
-            ]
-        )
+        parts = np.array_split(subsets[now], -(-batch // _BATCH))
+        values = np.concatenate([np.linalg.eigvalsh(_centred(products, each))[:, -1] for each in parts])
         own, found = subsets[now[np.argmin(values)]], float(values.min())
         if found < best:
             best, kept = found, own

@@ -11,6 +11,7 @@ from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, ranges_words, share_words, tally_words, unit_and_trust
 from simulations.figures.intervals import FEWEST
 from simulations.figures.tables import Table
+from simulations.report.sweep._axes import first_few
 from simulations.report.sweep._backdoors import backdoor_sentences
 from simulations.report.sweep._chosen import choosing_words
 from simulations.report.sweep._order import BEHIND, HOW, behind, order_sentences
@@ -134,7 +135,6 @@ def _doubts(grid: Grid) -> list[str]:
 def _survivors(standings: Standings) -> str:
     """The sentence on which defences of a sweep survive everything tried, and what that means."""
     names = [standings.grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
-    said = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
         keeps += " (which may itself be under attack)"
@@ -149,7 +149,7 @@ def _survivors(standings: Standings) -> str:
     if open_ := sum(each.overall.grade == "unknown" for each in standings.order):
         keeps = f"{open_} more survive what has been run so far; {keeps}"
     number = f"{len(names)} of {len(standings.known)}" if names else f"None of the {len(standings.known)}"
-    who = f" ({said})" if names else ""
+    who = f" ({first_few(names, ', ')})" if names else ""
     undecided = sum(each.overall.grade == "open" for each in standings.order)
     who += f", {undecided} more may, which seeds cannot tell" if undecided else ""
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 Role = Literal["defence", "attack", "privacy", "attackers", "setting"]
@@ -13,6 +14,7 @@ DEFENCES = (  # paths, or tables of them, that make up a defence
 ATTACKERS = "clients.byzantine"
 BEGINNINGS: dict[str, Role] = {"attack": "attack", ATTACKERS: "attackers", "privacy": "privacy"}  # of other paths
 SYMBOLS = {"epsilon": "ε", "delta": "δ"}
+NAMED = 4  # words in a sentence, before the rest is counted
 
 
 def role(path: str) -> Role:
@@ -77,3 +79,12 @@ def number(value: str) -> float | None:
         return float(value)
     except ValueError:
         return None
+
+
+def first_few(words: Sequence[str], between: str) -> str:
+    """The first few of some words in a sweep's sentence, and how many more there are.
+
+    >>> first_few(["a", "b"], ", "), first_few(list("abcdef"), "; ")
+    ('a, b', 'a; b; c; d; and 2 more')
+    """
+    return between.join(words[:NAMED]) + (f"{between}and {len(words) - NAMED} more" if len(words) > NAMED else "")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from simulations.figures.intervals import Interval, interval_of, interval_words
 from simulations.figures.ranking import Ranking, mean_by_seed, ranking_of
+from simulations.report.sweep._axes import first_few
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep.grid import Grid
-
-NAMED = 4  # defences in a sentence, before the rest is counted
 
 
 def backdoor_ranking(grid: Grid) -> Ranking[Key]:
@@ -35,10 +32,12 @@ def backdoor_sentences(grid: Grid) -> list[str]:
     opened = {name: interval_words(success_of(ranking, name)) for name in ranking.order}
     begun = "Of the held-out records with the backdoor's trigger, the model takes for its target"
     if not ranking.ranked:
-        return [f"{begun}: {_few([f'{words} with {grid.defence(name)}' for name, words in opened.items()], '; ')}."]
+        return [
+            f"{begun}: {first_few([f'{words} with {grid.defence(name)}' for name, words in opened.items()], '; ')}."
+        ]
     said = []
     for how, level in (("fewest", ranking.first), ("most", ranking.last)):
-        alike = f", not distinguishable from {_few([*map(grid.defence, level[1:])], ', ')}" if level[1:] else ""
+        alike = f", not distinguishable from {first_few([*map(grid.defence, level[1:])], ', ')}" if level[1:] else ""
         said.append(f"{how} with {grid.defence(level[0])}, {opened[level[0]]}{alike}")
     return [f"{begun} {'; '.join(said)}."]
 
@@ -46,8 +45,3 @@ def backdoor_sentences(grid: Grid) -> list[str]:
 def success_of(ranking: Ranking[Key], defence: Key) -> Interval | None:
     """A backdoor's success against a defence of a sweep, on average over conditions, and its interval over seeds."""
     return interval_of([1 - own for own in ranking.values.get(defence, {}).values()])
-
-
-def _few(words: Sequence[str], between: str) -> str:
-    """A few defences of a sweep, in words, and how many more there are."""
-    return between.join(words[:NAMED]) + (f"{between}and {len(words) - NAMED} more" if len(words) > NAMED else "")

@@ -7,12 +7,12 @@ from itertools import count
 from shlex import quote
 
 from simulations.figures.intervals import FEWEST, Interval, interval_words
+from simulations.report.sweep._axes import first_few
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep._standing import Standing, Standings
 from simulations.report.sweep.grid import Grid
 
 BEHIND = "behind the first, by seed"  # what a column of differences is called
-NAMED = 4  # defences in a sentence, before the rest is counted
 HOW = (
     "Defences are compared seed by seed, each under the attack that is worst for it by the same seeds: a difference is "
     "a mean over seeds ± half of Student's t interval, at 95% for all comparisons with the first together "
@@ -28,7 +28,7 @@ def order_sentences(standings: Standings) -> list[str]:
         return [f"{under(standings.grid)}, accuracy is {_kept(standings, order[0])}."]
     if not ranking.ranked:
         shown = [f"{standings.grid.defence(each.defence)} {_kept(standings, each)}" for each in order]
-        return [f"{under(standings.grid)}, in the order of the grid: {_counted(shown, '; ')}.", not_ranked(standings)]
+        return [f"{under(standings.grid)}, in the order of the grid: {first_few(shown, '; ')}.", not_ranked(standings)]
     first, second, last = (order[at] for at in (0, 1, -1))
     name, kept = standings.grid.defence(first.defence), _kept(standings, first)
     said = f"{name} keeps most, accuracy {kept}, but {_alike(standings, ranking.first)}"
@@ -90,12 +90,7 @@ def under(grid: Grid) -> str:
 
 def _alike(standings: Standings, level: Sequence[Key]) -> str:
     """What is said of a defence of a sweep, the first of these, that cannot be told from the others of them."""
-    return f"is not distinguishable from {_counted([standings.grid.defence(key) for key in level[1:]], ', ')}"
-
-
-def _counted(words: Sequence[str], between: str) -> str:
-    """The first few of some words of a sweep's answer, and how many more there are."""
-    return between.join(words[:NAMED]) + (f"{between}and {len(words) - NAMED} more" if len(words) > NAMED else "")
+    return f"is not distinguishable from {first_few([standings.grid.defence(key) for key in level[1:]], ', ')}"
 
 
 def _kept(standings: Standings, standing: Standing) -> str:

@@ -58,6 +58,8 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
         + note.replace("the least mean accuracy that an attack leaves", "the largest mean success of an attack")
     )
     places, cells = summary_in_words(grid), cells_in_words(grid)
+    title = f"What was chosen ({len(sweep.trials):,} trials; choosing.csv)"
+    chosen = folded(title, _table(choosing_in_words(grid))) if sweep.chosen else ""
     body = f"""<header>
 <h1>{escape(sweep.name)} <span class="state{early}">{escape(progress(sweep))}</span></h1>
 {about}
@@ -73,7 +75,7 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 <h2>Tables</h2>
 {folded(f"Every place: mean over seeds ± half of its interval ({len(places[1]):,} rows; summary.csv)", _table(places))}\
 {folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))}
-{_choosing(grid)}{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
+{chosen}{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
 <footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
 </footer>"""
     return document(f"{sweep.name}: a sweep", body, STYLE), [
@@ -171,13 +173,6 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
     shown = "\n".join(map(figure, pictures))
     width, heading = "one" if len(pictures) == 1 else "many", f"<{level}>{escape(title)}</{level}>"
     return f'<section class="{width}">{heading}\n{note}<div class="even">{shown}</div></section>\n'
-
-
-def _choosing(grid: Grid) -> str:
-    """HTML of a sweep's table of what was tried to choose settings by; "" where none were chosen."""
-    if not grid.sweep.chosen:
-        return ""
-    return folded(f"What was chosen ({len(grid.sweep.trials):,} trials; choosing.csv)", _table(choosing_in_words(grid)))
 
 
 def _table(content: Table) -> str:

@@ -112,7 +112,8 @@ class Field:
     @cached_property
     def worst(self) -> Spot | None:
         """The attack that leaves this defence the least mean accuracy, as its spot; of equals the first."""
-        return min(self.known, key=lambda spot: spot.accuracy.mean if spot.accuracy else 1.0, default=None)
+        found = self.worst_by("accuracy")
+        return found and found[0]
 
     def worst_by(self, measure: Measure) -> tuple[Spot, Interval] | None:
         """The attack on this defence that leaves the least mean accuracy, or whose backdoor succeeds most, and that."""

@@ -116,26 +116,19 @@ class Standings:
             self._verdict(spots), self.ranking.values[defence],
         )  # fmt: skip
 
-    @cached_property
-    def _best(self) -> dict[tuple[Key, Key], Spot]:
-        """The spot of the highest mean accuracy at each setting and privacy."""
-        return {
-            place: max(peers, key=lambda peer: peer.accuracy.mean if peer.accuracy else 0.0)
-            for place, peers in self._peers.items()
-        }
-
     def survives(self, spot: Spot) -> bool | None:
         """Whether a spot keeps 90% of the best mean accuracy, and its backdoor shut; None where open.
 
         Where seeds suffice it does or does not by an interval over seeds, which is open where it contains the limit.
         """
-        best = self._best[spot.condition.setting, spot.condition.privacy]
-        if not spot.accuracy or not best.accuracy:
+        known = [(peer, peer.accuracy.mean) for peer in self.peers(spot) if peer.accuracy]
+        if not spot.accuracy:
             return False
+        best, most = max(known, key=lambda each: each[1])
         over = paired_interval(spot.by_seed(), {seed: KEPT * value for seed, value in best.by_seed().items()})
         under = interval_of([OPENED - own for own in spot.by_seed("backdoor").values()])
         both = {
-            _settled(over, by_mean=spot.accuracy.mean >= KEPT * best.accuracy.mean),
+            _settled(over, by_mean=spot.accuracy.mean >= KEPT * most),
             _settled(under, by_mean=under is None or under.mean >= 0),
         }
         return False if False in both else None if None in both else True

@@ -99,17 +99,8 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 
 def cells_in_words(grid: Grid) -> Table:
     """The table of every cell of a sweep for reading, on its page and as cells.md."""
-    head = [
-        *_roles(grid),
-        "seed",
-        "accuracy",
-        *["backdoor"] * grid.backdoors,
-        "ε",
-        "a client, a round",
-        "rejected",
-        "failed",
-        "how it ended",
-    ]
+    measured = ["accuracy", *["backdoor"] * grid.backdoors]
+    head = [*_roles(grid), "seed", *measured, "ε", "a client, a round", "rejected", "failed", "how it ended"]
     rows = []
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
         ran, numbers = cell.ran, ["–"] * (5 + grid.backdoors)
@@ -136,29 +127,14 @@ def bounds(lower: float | None, upper: float | None) -> str:
 
 def summary_in_words(grid: Grid) -> Table:
     """The table of every place of a sweep for reading, on its page and as summary.md."""
-    head = [
-        *_roles(grid),
-        "accuracy",
-        *["backdoor"] * grid.backdoors,
-        "seeds",
-        "ε at most",
-        "a client, a round",
-        "worst attack here",
-    ]
+    measured = ["accuracy", *["backdoor"] * grid.backdoors]
+    head = [*_roles(grid), *measured, "seeds", "ε at most", "a client, a round", "worst attack here"]
     rows = []
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
         costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
-        rows.append(
-            [
-                *_place(grid, spot),
-                interval_words(spot.accuracy),
-                *[interval_words(spot.backdoor)] * grid.backdoors,
-                counted,
-                *costs,
-                _is_worst(grid, spot),
-            ]
-        )
+        learnt = map(interval_words, [spot.accuracy, *[spot.backdoor] * grid.backdoors])
+        rows.append([*_place(grid, spot), *learnt, counted, *costs, _is_worst(grid, spot)])
     return head, rows
 
 
