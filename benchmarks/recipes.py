@@ -22,6 +22,7 @@ STILL = ("server.schedule=constant", "server.to=1")
 LEAST = ("privacy.epsilon=1", "run.rounds=30", "server.step=2", "data.features.cells=[4,7]")
 FLIPPING = ("clients.byzantine=0.1", "attack.kind=SignFlip")
 HONEST = "clients.byzantine=0"
+BRIEF = ("server.step=0.4", "run.rounds=5")
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,17 @@ RECIPES = (
     Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=1", "server.step=1.6")),
     Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=3", "server.step=3.2")),
     Recipe("a trusted server", "central", (HONEST, "privacy.epsilon=8", "server.step=3.2")),
+    *(
+        Recipe("local", "digits", (HONEST, "privacy.trust=local", f"privacy.epsilon={epsilon}", *BRIEF))
+        for epsilon in (1, 3, 8)
+    ),
     Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=1", "server.step=9", "run.rounds=100", *STILL)),
     Recipe("one holder", "dpsgd-fashion"),
+    Recipe("one holder", "dpsgd-fashion", ("privacy.epsilon=8",)),
     Recipe("sums alone", "fashion-votes", LEAST),
+    Recipe("sums alone", "fashion-votes", ("privacy.epsilon=3",)),
     Recipe("sums alone", "fashion-votes"),
+    Recipe("sums alone", "fashion-votes", ("privacy.epsilon=8",)),
     Recipe("sums alone, a tenth flips signs", "fashion-votes", FLIPPING),
 )
 
@@ -75,7 +83,7 @@ def result_of(recipe: Recipe, seed: int) -> tuple[dict[str, Any], float]:
 
 def recipes_table(studies: list[str]) -> None:
     """Print the table of docs/recipes.md for these studies, all where none is named, a line as soon as it is there."""
-    print("| who sees what | ε at most | accuracy (s.d.) | seconds | command |\n|---|---|---|---|---|")
+    print("| who sees what | ε at most | accuracy | seconds | command |\n|---|---|---|---|---|")
     for recipe in RECIPES:
         if studies and recipe.study not in studies:
             continue
@@ -83,7 +91,7 @@ def recipes_table(studies: list[str]) -> None:
         accuracies = [100 * result["accuracy"] for result, _ in found]
         epsilon = max(result["epsilon"]["upper"] for result, _ in found)
         print(
-            f"| {recipe.says} | {epsilon:.4g} | {mean(accuracies):.2f} ({stdev(accuracies):.2f}) "
+            f"| {recipe.says} | {epsilon:.4g} | {mean(accuracies):.2f} ± {stdev(accuracies):.2f} "
             f"| {max(seconds for _, seconds in found):.0f} | `{recipe.command}` |",
             flush=True,
         )
