@@ -81,10 +81,10 @@ run = {{ rounds = {rounds}, seed = {seed}, evaluate_every = {rounds} }}
 
 
 def told(studies: Sequence[str]) -> str:
-    """The mean accuracy of runs in words, and half the range that they span."""
+    """The mean accuracy of runs in words, and half the range that they span in brackets."""
     with TemporaryDirectory() as place:
         found = [run(text, f"{place}/{number}", quiet=True).accuracy or 0.0 for number, text in enumerate(studies)]
-    return f"{sum(found) / len(found):.3f} ± {(max(found) - min(found)) / 2:.3f}"
+    return f"{sum(found) / len(found):.3f} ({(max(found) - min(found)) / 2:.3f})"
 
 
 def noise_of_every_step(epsilon: float, steps: int) -> float:

@@ -91,7 +91,7 @@ def recipes_table(studies: list[str]) -> None:
         accuracies = [100 * result["accuracy"] for result, _ in found]
         epsilon = max(result["epsilon"]["upper"] for result, _ in found)
         print(
-            f"| {recipe.says} | {epsilon:.4g} | {mean(accuracies):.2f} ± {stdev(accuracies):.2f} "
+            f"| {recipe.says} | {epsilon:.4g} | {mean(accuracies):.2f} ({stdev(accuracies):.2f}) "
             f"| {max(seconds for _, seconds in found):.0f} | `{recipe.command}` |",
             flush=True,
         )
