@@ -213,7 +213,7 @@ def epsilon_of_all(runs: Mapping[tuple[Event, ...], int], delta: float) -> float
     >>> from fedpriv.accounting.event import by_hand
     >>> from fedpriv.mechanisms import Gaussian
     >>> round(epsilon_of_all({(by_hand(Gaussian(clip=1, noise=1)),): 4}, 1e-5), 3)
-    9.993
+    9.997
     """
     found: list[Event] = []
     for events, count in runs.items():
