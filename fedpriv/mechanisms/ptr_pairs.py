@@ -76,22 +76,20 @@ def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
         return Cases(passes, fails, _dominating([passes, fails]))
     chance = ptr.log_chances(0)
     passes, fails = _tested(summed, ptr, ptr.enough), by_branch(wrong, summed, chance, chance)
-    return Cases(passes, fails, Tradeoff(Enclosure(_hull_of_margins(ptr), passes.below)))
+    return Cases(passes, fails, Tradeoff(Enclosure(_hull_of_margins(ptr, fails.above), passes.below)))
 
 
-def _hull_of_margins(ptr: Tested) -> Atoms:
+def _hull_of_margins(ptr: Tested, fails: Atoms) -> Atoms:
     """The pair above all neighbours' where PTR's branch is seen: no margin, and each from which one record takes one.
 
     Of a coin with a large F a Gaussian curve stands for all margins, of the coin's μ and the sum's together.
     """
     moved = 1 / ptr.noise
-    pairs = [_pair_at(ptr, 0, 0, moved / ptr.bound)]
     if ptr.trimmed is not None and ptr.trimmed > MANY:
-        pairs.append((Branch(1.0, 1.0, hypot(moved, ptr.step or 0.0)),))
-    else:
-        margins = range(1, ptr.trimmed + 1) if ptr.trimmed else range(ptr.enough - 1, ptr.enough + 2)
-        pairs += [_pair_at(ptr, margin, margin - 1, moved) for margin in margins]
-    return hull_of_branches(pairs, ptr.failure).above
+        return hull_of_pairs(Tradeoff.gaussian(hypot(moved, ptr.step or 0.0)).above, fails)
+    margins = range(1, ptr.trimmed + 1) if ptr.trimmed else range(ptr.enough - 1, ptr.enough + 2)
+    pairs = [_pair_at(ptr, margin, margin - 1, moved) for margin in margins]
+    return hull_of_branches([_pair_at(ptr, 0, 0, moved / ptr.bound), *pairs], ptr.failure).above
 
 
 def _pair_at(ptr: Tested, before: int, after: int, trimmed: float) -> Branches:

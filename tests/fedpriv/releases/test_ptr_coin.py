@@ -114,7 +114,7 @@ def test_the_gaussian_form_lies_above_the_hull_and_near_it_where_there_are_many_
     if trimmed == 36:
         assert form.epsilon(1e-5) == approx(4.180753, abs=1e-6)
     for level in (0.0, 0.5, 1.0, 3.0):
-        assert curve.delta(level) <= form.delta(level) * (1 + 1e-5)  # chords
+        assert curve.delta(level) <= form.delta(level) * (1 + 1e-6)
         assert trimmed == 36 or curve.delta(level) == approx(form.delta(level), rel=1e-2)
 
 
