@@ -120,14 +120,16 @@ def record_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def fitting_loss(table: Kind, classes: int) -> Loss:
-    """The loss of a study's table, tried on two records with labels as its data have them: `classes`, 0 for numbers."""
-    import torch
-
+    """The loss of a study's table for labels as its data have them: `classes`, 0 for numbers; one's own is tried."""
     loss, has = LOSSES.of(table), CLASSES if classes else NUMBERS
     of = getattr(loss, "labels", None)
     if of not in (None, has):
         fitting = ", ".join(name for name, own in LOSSES.items() if own.labels == has)
         raise FedprivError(f"{table.kind} is of labels that are {of}, and those of the data are {has}: {fitting}")
+    if is_shipped(loss):
+        return loss
+    import torch
+
     outputs = torch.zeros(2, classes or 1, requires_grad=True)
     labels = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
     with torch.enable_grad():

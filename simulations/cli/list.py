@@ -60,7 +60,7 @@ examples:
   fedpriv list
   fedpriv list rules
   fedpriv list Ternary
-  fedpriv list Krum --bibtex      the papers to cite; of a run or a sweep, fedpriv report --latex has them
+  fedpriv list Krum --bibtex
 """
 SCHEMA_HELP = """\
 A study whose first line is "#:schema study.schema.json" is completed and checked by editors that know TOML.

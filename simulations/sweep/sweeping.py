@@ -148,7 +148,8 @@ def resolved_cells(grid: Grid, quiet: bool, stop: Stop) -> Grid:
     """The grid with every cell's free setting calibrated and its promise checked, before anything runs."""
     from server.rounds import planned
 
-    line, total, checked = LiveLine(quiet), len(grid.cells), count()
+    line, checked = LiveLine(quiet), count()
+    total = len(grid.cells) + (len(grid.choosing.cells) if grid.choosing else 0)
 
     def checked_cell(study: Study) -> Study:
         """One cell's study, calibrated and checked as a run's would be; the line tells which it is."""

@@ -102,4 +102,6 @@ def test_a_run_made_now_says_its_format(tmp_path: Path, run: Path) -> None:
     for line in [*before.rounds, *after.rounds]:
         for name in ("epsilon", "mu", "beta"):  # brackets, whose ends may come closer; the old run has but one
             line.pop(name, None)
+    for line in after.rounds:
+        assert len(line.pop("accuracy_by_class")) == 10  # which earlier versions did not measure
     assert (before.header, before.rounds) == (after.header, after.rounds)
