@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar, Protocol
 from clients.data import idx, reading
 from clients.data.features import BesideData
 from clients.data.idx import FOUR_FILES
+from clients.data.leaf import leaf_files
 from clients.data.pool import Classes, Divide, Labels, Pool, Subtract
 from fedpriv.errors import FedprivError, at_least_zero, natural, real, whole, whole_from
 from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
 
-__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Linear", "Pool", "Synthetic"]
+__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Leaf", "Linear", "Pool", "Synthetic"]
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -102,7 +103,7 @@ class Idx:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Your own x.npy (mapped) and y.npy in a directory, and x_test.npy and y_test.npy or else held_out."""
+    """Your own x.npy (mapped), y.npy and perhaps users.npy in a directory; x_test.npy and y_test.npy or held_out."""
 
     path: Annotated[str, "the directory of x.npy and y.npy"]
     held_out: Annotated[int | None, whole, "the last so many records, where there are no test files"] = None
@@ -148,11 +149,13 @@ class Hub:
     subtract: Subtract = 0.0
     classes: Classes = None
     labels: Labels = "classes"
+    user: Annotated[str | None, "the column of whose each record is, such as writer_id"] = None
 
     def __post_init__(self) -> None:
-        for name in ("name", "subset", "revision", "features", "label", "train", "test"):
+        for name in ("name", "subset", "revision", "features", "label", "train", "test", "user"):
             value = getattr(self, name)
-            if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
+            may_lack = name in ("subset", "revision", "user")
+            if (value is not None or not may_lack) and not (isinstance(value, str) and value):
                 raise FedprivError(f"{name} must be a word, got {value!r}")
         check_fields(self)
         _check_classes(self)
@@ -162,8 +165,9 @@ class Hub:
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
         return reading.read_hub(
-            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes, self.labels
-        )
+            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes, self.labels,
+            self.user,
+        )  # fmt: skip
 
     def resolved(self) -> Hub:
         """The choice with a path in full, where its name is a directory; a name on the hub stays as it is."""
@@ -173,6 +177,35 @@ class Hub:
     def where(self) -> str:
         """The set's name on the hub (and commit, if given) or its directory: where a run's files say its data lie."""
         return self.resolved().name + (f"@{self.revision}" if self.revision else "")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """LEAF's JSON files of numbers, such as FEMNIST's, in train/ and test/ of a directory, and whose they are."""
+
+    path: Annotated[str, "the directory of train/ and test/, each with .json files"]
+    divide: Divide = 1.0
+    subtract: Subtract = 0.0
+    classes: Classes = None
+
+    def __post_init__(self) -> None:
+        _fill_path(self)
+        check_fields(self)
+
+    def load(self) -> Pool:
+        """LEAF's records as a study's pool, checked: train/ to train on, user after user, and test/ held out."""
+        folder = Path(self.resolved().path)
+        stamp = reading.files_stamp(leaf_files(folder))
+        return reading.read_leaf(folder, stamp, self.divide, self.subtract, self.classes)
+
+    def resolved(self) -> Leaf:
+        """The choice with its directory's path in full, for workers that run in other directories."""
+        return replace(self, path=_absolute(self.path))
+
+    @property
+    def where(self) -> str:
+        """The directory of LEAF's files in full, as a run's files and people are told where its data lie."""
+        return self.resolved().path
 
 
 @dataclass(frozen=True)
@@ -241,7 +274,7 @@ class Linear:
 
 
 DATA_SETS = Registry(
-    "data set", Data, (Digits, Idx, Arrays, Hub, Synthetic, Linear), optional=["resolved"], beside=BesideData
+    "data set", Data, (Digits, Idx, Arrays, Hub, Leaf, Synthetic, Linear), optional=["resolved"], beside=BesideData
 )
 
 
@@ -252,7 +285,7 @@ def _check_classes(data: Arrays | Hub) -> None:
 
 
 def _fill_path(data: Any) -> None:
-    """Write the `path` of an `Idx` or `Arrays` as a str into it; refused where it cannot name a directory."""
+    """Write the `path` of an `Idx`, `Arrays` or `Leaf` as a str into it; refused where it cannot name a directory."""
     path = os.fspath(data.path) if isinstance(data.path, os.PathLike) else data.path
     if not isinstance(path, str) or not path or "\0" in path:
         raise FedprivError(f"path must name a directory, got {path!r}")
