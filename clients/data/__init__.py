@@ -274,7 +274,11 @@ class Linear:
 
 
 DATA_SETS = Registry(
-    "data set", Data, (Digits, Idx, Arrays, Hub, Leaf, Synthetic, Linear), optional=["resolved"], beside=BesideData
+    "data set",
+    Data,
+    (Digits, Idx, Arrays, Hub, Leaf, Synthetic, Linear),
+    optional=["resolved"],
+    beside=BesideData,
 )
 
 

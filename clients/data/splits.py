@@ -105,25 +105,20 @@ def divided_records(
     if getattr(split, "by_user", False):
         if owners is None:
             raise FedprivError("split: these data do not say whose each record is")
-        deck, told = np.arange(len(labels)), owners
+        deck, known = np.arange(len(labels)), owners
+    elif clients * records_each <= len(labels):
+        deck = shuffled_numbers(len(labels), stream(seed, "split deck"))[: clients * records_each]
+        known = labels[deck]
     else:
-        deck = _deck(clients, records_each, len(labels), seed)
-        told = labels[deck]
-    hands = _hands(split, told, clients, seed)
+        raise FedprivError(
+            f"{clients} clients of {records_each} record(s) each need {clients * records_each:,} records, "
+            f'but there are {len(labels):,}: ask for fewer, or split = "pool"'
+        )
+    hands = _hands(split, known, clients, seed)
     dealt = deck[hands.places]
     if np.ptp(hands.sizes):
         return Uneven(dealt, np.concatenate([[0], np.cumsum(hands.sizes)]))
     return Dealt(dealt.reshape(clients, -1))
-
-
-def _deck(clients: int, records_each: int, records: int, seed: int) -> Numbers:
-    """The shuffled numbers of as many records as all clients are to have, to be dealt; refused if there are fewer."""
-    if not clients * records_each <= records:
-        raise FedprivError(
-            f"{clients} clients of {records_each} record(s) each need {clients * records_each:,} records, "
-            f'but there are {records:,}: ask for fewer, or split = "pool"'
-        )
-    return shuffled_numbers(records, stream(seed, "split deck"))[: clients * records_each]
 
 
 def _hands(split: str | Dealing, labels: Numbers, clients: int, seed: int) -> Hands:
