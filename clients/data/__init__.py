@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from clients.data import idx, reading
+from clients.data._paths import absolute_path, fill_path
 from clients.data.features import BesideData
 from clients.data.idx import FOUR_FILES
 from clients.data.leaf import leaf_files
@@ -77,7 +78,7 @@ class Idx:
 
     def __post_init__(self) -> None:
         if self.path is not None:
-            _fill_path(self)
+            fill_path(self)
         check_fields(self)
 
     def load(self) -> Pool:
@@ -93,7 +94,7 @@ class Idx:
                 f"Idx has no path, $FEDPRIV_DATA is not set and {DEBIAN} is not there: apt-get install "
                 f"dataset-fashion-mnist, or name a directory with {FOUR_FILES}, plain or .gz"
             )
-        return replace(self, path=_absolute(path))
+        return replace(self, path=absolute_path(path))
 
     @property
     def where(self) -> str:
@@ -113,7 +114,7 @@ class Arrays:
     labels: Labels = "classes"
 
     def __post_init__(self) -> None:
-        _fill_path(self)
+        fill_path(self)
         check_fields(self)
         _check_classes(self)
 
@@ -126,7 +127,7 @@ class Arrays:
 
     def resolved(self) -> Arrays:
         """The choice with its directory's path in full, for workers that run in other directories."""
-        return replace(self, path=_absolute(self.path))
+        return replace(self, path=absolute_path(self.path))
 
     @property
     def where(self) -> str:
@@ -171,7 +172,7 @@ class Hub:
 
     def resolved(self) -> Hub:
         """The choice with a path in full, where its name is a directory; a name on the hub stays as it is."""
-        return replace(self, name=_absolute(self.name)) if Path(self.name).expanduser().is_dir() else self
+        return replace(self, name=absolute_path(self.name)) if Path(self.name).expanduser().is_dir() else self
 
     @property
     def where(self) -> str:
@@ -189,7 +190,7 @@ class Leaf:
     classes: Classes = None
 
     def __post_init__(self) -> None:
-        _fill_path(self)
+        fill_path(self)
         check_fields(self)
 
     def load(self) -> Pool:
@@ -200,7 +201,7 @@ class Leaf:
 
     def resolved(self) -> Leaf:
         """The choice with its directory's path in full, for workers that run in other directories."""
-        return replace(self, path=_absolute(self.path))
+        return replace(self, path=absolute_path(self.path))
 
     @property
     def where(self) -> str:
@@ -286,19 +287,3 @@ def _check_classes(data: Arrays | Hub) -> None:
     """Refuse a number of classes for labels that are numbers."""
     if data.labels == "numbers" and data.classes is not None:
         raise FedprivError(f'classes = {data.classes} and labels = "numbers": give one of them')
-
-
-def _fill_path(data: Any) -> None:
-    """Write the `path` of an `Idx`, `Arrays` or `Leaf` as a str into it; refused where it cannot name a directory."""
-    path = os.fspath(data.path) if isinstance(data.path, os.PathLike) else data.path
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise FedprivError(f"path must name a directory, got {path!r}")
-    object.__setattr__(data, "path", path)
-
-
-def _absolute(path: str) -> str:
-    """A data set's path in full, ~ replaced: workers are started in directories of their own."""
-    try:
-        return str(Path(path).expanduser().absolute())
-    except RuntimeError:  # ~somebody, where there is no such person
-        raise FedprivError(f"path {path!r} names a home that is not there") from None
