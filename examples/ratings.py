@@ -20,7 +20,7 @@ HELD_OUT = 5  # every fifth mark, by lot
 def write_ratings(marks: Any, folder: Path) -> None:
     """Write a table of marks as what the data kind Arrays reads: to whom each was given, whether it is good, by whom.
 
-    Departments and ages, which the table has too, tell nothing of a mark that its lecturer (d) does not.
+    Departments and ages, which the table has too, are left out.
     """
     lecturers, students = np.asarray(marks["d"]), np.asarray(marks["s"])
     x = (lecturers[:, None] == np.unique(lecturers)).astype(np.uint8)

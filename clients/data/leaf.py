@@ -25,24 +25,18 @@ def leaf_records(folder: Path) -> tuple[Records, Stored]:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise FedprivError(f"{folder} holds no .json file; LEAF's data are DIRECTORY/train/*.json and test/*.json")
-    xs, ys, users = list[Stored](), list[Stored](), list[str]()
-    for file in files:
-        for user, own in _by_user(file).items():
-            x, y = (_numbers(file, user, own, part) for part in ("x", "y"))
-            if xs and len(x) and x.shape[1:] != xs[0].shape[1:]:
-                raise FedprivError(
-                    f"{file}: user {user!r}: x has records of shape {x.shape[1:]}, where others have {xs[0].shape[1:]}"
-                )
-            if len(x) != len(y):
-                raise FedprivError(f"{file}: user {user!r}: x has {len(x)} records, and y {len(y)} labels")
-            if len(x):
-                with np.errstate(over="ignore"):  # what is too large is named with all others
-                    xs.append(x.astype(np.float32))
-                ys.append(y)
-                users += [user] * len(y)
-    if not users:
+    each = [(user, *_arrays(file, user, own)) for file in files for user, own in _by_user(file).items()]
+    each = [(user, x, y) for user, x, y in each if len(y)]
+    if not each:
         raise FedprivError(f"{folder}: its {len(files)} file(s) hold no record")
-    return Records(np.concatenate(xs), np.concatenate(ys), f"{folder}, x", f"{folder}, y"), np.array(users)
+    users, xs, ys = zip(*each, strict=True)
+    for user, x in zip(users, xs, strict=True):
+        if x.shape[1:] != xs[0].shape[1:]:
+            raise FedprivError(
+                f"{folder}: user {user!r}: x has records of shape {x.shape[1:]}, where others have {xs[0].shape[1:]}"
+            )
+    owners = np.repeat(users, [len(y) for y in ys])
+    return Records(np.concatenate(xs), np.concatenate(ys), f"{folder}, x", f"{folder}, y"), owners
 
 
 def _by_user(file: Path) -> Mapping[str, Any]:
@@ -56,16 +50,19 @@ def _by_user(file: Path) -> Mapping[str, Any]:
         raise FedprivError(f"{file}: not of LEAF's form, {FORM}") from None
 
 
-def _numbers(file: Path, user: str, own: Any, part: str) -> Stored:
-    """A user's features or labels in one of LEAF's files, as an array of numbers; words and ragged rows are refused."""
+def _arrays(file: Path, user: str, own: Any) -> tuple[Stored, Stored]:
+    """A user's features, as float32, and labels in one of LEAF's files; words and ragged rows are refused."""
     try:
-        found = np.asarray(own[part])
-        len(found)
+        x, y = (np.asarray(own[part]) for part in ("x", "y"))
+        same = len(x) == len(y)
     except (TypeError, KeyError, ValueError, IndexError):
-        raise FedprivError(f"{file}: user {user!r}: {part} is no array of records; the form is {FORM}") from None
-    if found.dtype.kind not in "fiub":
+        raise FedprivError(f"{file}: user {user!r}: x and y are no arrays of records; the form is {FORM}") from None
+    if not same:
+        raise FedprivError(f"{file}: user {user!r}: x has {len(x)} records, and y {len(y)} labels")
+    if {x.dtype.kind, y.dtype.kind} - set("fiub"):
         raise FedprivError(
-            f"{file}: user {user!r}: {part} is of {found.dtype}, and Leaf reads numbers, as FEMNIST's: make numbers of "
-            "words first, and Arrays of them (x.npy, y.npy, users.npy)"
+            f"{file}: user {user!r}: x is of {x.dtype}, y of {y.dtype}, and Leaf reads numbers, as FEMNIST's: make "
+            "numbers of words first, and Arrays of them (x.npy, y.npy, users.npy)"
         )
-    return found
+    with np.errstate(over="ignore"):  # what is too large is named with all others
+        return x.astype(np.float32), y

@@ -137,7 +137,7 @@ def read_hub(
     pool = pool_of(training, held_out, divide, subtract, classes, labels)
     if user is None:
         return pool
-    (own,) = hub_splits(name, subset, revision, (columns[1], user), splits[:1])
+    (own,) = hub_splits(name, subset, revision, (columns[1], user), splits[:1])  # labels again, and whose they are
     return replace(pool, owners=numbered_users(own.y, len(pool), own.y_name))
 
 

@@ -142,10 +142,10 @@ def one_user(x: Any, y: Any) -> list[dict[str, Any]]:
     [
         (
             one_user(["to be or", "not to b"], ["n", "e"]),
-            "Leaf reads numbers, as FEMNIST's: make numbers of words first",
+            "Leaf reads numbers, as FEMNIST's: make numbers of words",
         ),
-        (one_user([[1.0], [1.0, 2.0]], [0, 1]), "user 'eve': x is no array of records"),
-        (one_user(3, [0]), "user 'eve': x is no array of records"),
+        (one_user([[1.0], [1.0, 2.0]], [0, 1]), "user 'eve': x and y are no arrays of records"),
+        (one_user(3, [0]), "user 'eve': x and y are no arrays of records"),
         (one_user([[1.0]], [0, 1]), "user 'eve': x has 1 records, and y 2 labels"),
         (one_user([[1.0], [float("nan")]], [0, 1]), "train, x: record 1 holds nan"),
         (one_user([[1.0], [1e60]], [0, 1]), "train, x: record 1 holds inf"),
@@ -328,3 +328,10 @@ def test_nobody_left_out_is_not_said() -> None:
     assert users_left_out(owners, 1, 2) is None
     assert users_left_out(owners, 2, 1) == "1 of 2 users, with fewer than 2 records"
     assert users_left_out(owners, 1, 1) == "1 of 2 users, by lot"
+
+
+def test_users_are_drawn_and_shuffled_as_they_always_were() -> None:
+    owners = np.array([3, 0, 2, 0, 1, 2, 2, 3, 3, 1])
+    drawn, shuffled = Users(least=2).dealt(owners, 2, 1), Users(shuffled=True).dealt(owners, 4, 1)
+    assert [each.tolist() for each in drawn] == [[1, 3, 2, 5, 6], [2, 3]]
+    assert [each.tolist() for each in shuffled] == [[3, 2, 5, 9, 8, 6, 0, 4, 1, 7], [2, 2, 3, 3]]
