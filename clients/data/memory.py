@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from clients.data.pool import MOST_CLASSES, Pool, Records, Stored, own_pool, pool_of
+from clients.data.users import numbered_users
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FAULTS, FedprivError, nearest_hint, positive, real, reason, whole, whole_from
 from fedpriv.population.dealing import shuffled_numbers
@@ -42,14 +43,14 @@ def pool_in_memory(data: Any, columns: Columns | None = None, clients: Any = Non
     if not (own.x.ndim and own.y.ndim):
         raise FedprivError(f"must be {FORMS}; got a single number")
     own_pool(own, **scale, classes=MOST_CLASSES)  # before they are parted, so that an error counts as they stand
-    owners = found.get("clients") if clients is None or isinstance(clients, str) else clients
-    owners = None if owners is None else _numbered(_array(owners, "clients"), len(own.x))
+    ids = found.get("clients") if clients is None or isinstance(clients, str) else clients
+    count, rows = len(own.x), np.arange(len(own.x))
     if "x_test" in found:
         held = Records(_array(found["x_test"], "x_test"), _array(found["y_test"], "y_test"), "x_test", "y_test")
     else:
-        training, apart = _parted(len(own.x), found.get("held_out"))
-        owners = None if owners is None else np.unique(owners[training], return_inverse=True)[1]
-        own, held = (Records(own.x[rows], own.y[rows], "x", "y") for rows in (training, apart))
+        rows, apart = _parted(count, found.get("held_out"))
+        own, held = (Records(own.x[some], own.y[some], "x", "y") for some in (rows, apart))
+    owners = None if ids is None else numbered_users(_array(ids, "clients"), count, "clients", rows)
     return replace(pool_of(own, held, **scale, classes=classes), owners=owners)
 
 
@@ -167,16 +168,3 @@ def _parted(count: int, held_out: Any) -> tuple[Numbers, Numbers]:
         raise FedprivError(f"held_out must be below the {count:,} records there are, got {held}")
     order = shuffled_numbers(count, stream(0, "held out"))
     return np.sort(order[int(held) :]), np.sort(order[: int(held)])
-
-
-def _numbered(ids: Stored, records: int) -> Numbers:
-    """Ids of clients, one a record, as numbers from 0 on, in the ids' order."""
-    if ids.dtype == object and all(isinstance(each, str) for each in ids.flat):
-        ids = ids.astype(str)
-    if ids.shape != (records,) or ids.dtype.kind not in "iuUSb":
-        raise FedprivError(
-            f"clients: ids are whole numbers or words, one for each of {records:,} records, got {ids.dtype} of "
-            f"shape {ids.shape}"
-        )
-    found: Numbers = np.unique(ids, return_inverse=True)[1].astype(np.int64)
-    return found

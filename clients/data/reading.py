@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,13 +14,15 @@ from zipfile import BadZipFile
 import numpy as np
 
 from clients.data.idx import IdxFiles, read_idx
+from clients.data.leaf import leaf_records
 from clients.data.pool import Labels, Pool, Records, Stored, pool_of
+from clients.data.users import numbered_users
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, nearest_hint, reason
 from fedpriv.randomness.streams import stream
 
 LETTERS = 26  # of the alphabet: EMNIST has a class for each
-NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy")
+NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy", "users.npy")
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]  # of each file its path, size, number and two times of change
 
@@ -80,10 +83,15 @@ def read_arrays(
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
     training = _npy(folder, "x.npy", "y.npy")
     if apart:
-        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes, labels)
-    if held_out is None:
+        halves = training, _npy(folder, "x_test.npy", "y_test.npy")
+    elif held_out is None:
         raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
-    return pool_of(*_parted(training, held_out), divide, subtract, classes, labels)
+    else:
+        halves = _parted(training, held_out)
+    pool = pool_of(*halves, divide, subtract, classes, labels)
+    if not (file := folder / "users.npy").exists():
+        return pool
+    return replace(pool, owners=numbered_users(mapped_array(file), len(training.y), str(file), slice(len(pool))))
 
 
 def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
@@ -122,11 +130,15 @@ def mapped_array(path: Path) -> Stored:
 @lru_cache(maxsize=4)
 def read_hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
-    divide: float, subtract: float, classes: int | None = None, labels: Labels = "classes",
+    divide: float, subtract: float, classes: int | None = None, labels: Labels = "classes", user: str | None = None,
 ) -> Pool:  # fmt: skip
     """A study's `Hub` data as a pool: two splits of a set on the hub, (train, test), in the order they are stored."""
     training, held_out = hub_splits(name, subset, revision, columns, splits)
-    return pool_of(training, held_out, divide, subtract, classes, labels)
+    pool = pool_of(training, held_out, divide, subtract, classes, labels)
+    if user is None:
+        return pool
+    (own,) = hub_splits(name, subset, revision, (columns[1], user), splits[:1])  # labels again, and whose they are
+    return replace(pool, owners=numbered_users(own.y, len(pool), own.y_name))
 
 
 def hub_splits(
@@ -158,6 +170,14 @@ def hub_splits(
             raise FedprivError(f"{name}: its records cannot be read ({reason(error)})") from None
         found.append(Records(x, y, *(f"{name}, {column}" for column in columns)))
     return found
+
+
+@lru_cache(maxsize=4)
+def read_leaf(folder: Path, stamp: Stamp, divide: float, subtract: float, classes: int | None = None) -> Pool:
+    """A study's `Leaf` data as a pool, from LEAF's .json files; kept in the process while `stamp` is the same."""
+    (training, users), (held_out, _) = (leaf_records(folder / half) for half in ("train", "test"))
+    pool = pool_of(training, held_out, divide, subtract, classes)
+    return replace(pool, owners=numbered_users(users, len(pool), training.x_name))
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from clients.data.counter_hash import by_blocks, hashed_words, numbers_below
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, at_most, natural, one_of, whole
-from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled_numbers
+from fedpriv.population.dealing import Dealing, Hands, Shards, Users, shuffled_numbers
 from fedpriv.randomness.streams import random_words, stream
 from fedpriv.registry import kind_of
 from fedpriv.studies.clients import Split
@@ -83,7 +83,8 @@ def divided_records(
     `pool`: every client draws its own from all of them, with replacement, whatever their number; a record may then be
     at many clients, and what protects a client protects no record. `in-order`: each takes the records that stand next,
     for data that are stored client by client (and read without a copy); past the last one they begin again. `natural`:
-    each client has those that the data say are its own. Any other way is one of `fedpriv.population.dealing`.
+    the same as `Users()`, each has those that the data say are its own. Any other way is one of
+    `fedpriv.population.dealing`.
 
     >>> labels = np.array([0, 1, 0, 1, 0, 1])
     >>> divided_records("iid", labels, clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
@@ -95,39 +96,29 @@ def divided_records(
     natural(seed=seed)
     if not len(labels):
         raise FedprivError("there are no records to divide")
-    if split == "natural":
-        return _natural(owners, clients)
     if split == "in-order":
         return InOrder(clients, records_each, len(labels))
     if split == "pool":
         at_most("2^32", 2**32, records=len(labels))
         return Drawn(clients, records_each, len(labels), key_of(stream(seed, "split pool")))
-    if not clients * records_each <= len(labels):
+    split = Users() if split == "natural" else split
+    if getattr(split, "by_user", False):
+        if owners is None:
+            raise FedprivError("split: these data do not say whose each record is")
+        deck, known = np.arange(len(labels)), owners
+    elif clients * records_each <= len(labels):
+        deck = shuffled_numbers(len(labels), stream(seed, "split deck"))[: clients * records_each]
+        known = labels[deck]
+    else:
         raise FedprivError(
             f"{clients} clients of {records_each} record(s) each need {clients * records_each:,} records, "
             f'but there are {len(labels):,}: ask for fewer, or split = "pool"'
         )
-    deck = shuffled_numbers(len(labels), stream(seed, "split deck"))[: clients * records_each]
-    hands = _hands(split, labels[deck], clients, seed)
+    hands = _hands(split, known, clients, seed)
     dealt = deck[hands.places]
     if np.ptp(hands.sizes):
         return Uneven(dealt, np.concatenate([[0], np.cumsum(hands.sizes)]))
     return Dealt(dealt.reshape(clients, -1))
-
-
-def _natural(owners: Numbers | None, clients: int) -> Division:
-    """The division of records whose data say whose each is; refused where they say nothing, or of other clients."""
-    if owners is None:
-        raise FedprivError(
-            'split = "natural" is of data that say whose each record is, and these do not: fp.run(data=…, clients=ids)'
-        )
-    sizes = np.bincount(owners)
-    if not (len(sizes) == clients and sizes.all()):
-        raise FedprivError(f"the data name {np.count_nonzero(sizes):,} clients, but count = {clients:,}")
-    order = np.argsort(owners, kind="stable")
-    return (
-        Uneven(order, np.concatenate([[0], np.cumsum(sizes)])) if np.ptp(sizes) else Dealt(order.reshape(clients, -1))
-    )
 
 
 def _hands(split: str | Dealing, labels: Numbers, clients: int, seed: int) -> Hands:

@@ -97,6 +97,10 @@ class Policy:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
             own = data_set_of(self.data)
+            if self.data.kind == "Leaf":  # what is wrong with some of its records is wrong with all: others would tell
+                raise FedprivError(
+                    "data: Leaf is of studies of many users: a node's own records are Arrays, Hub or Idx"
+                )
             if beside_of(self.data).aside:
                 raise FedprivError("data.aside is of studies: a node's own records are set aside for no server")
             if isinstance(own, Featured) and own.features.beside.public:

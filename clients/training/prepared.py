@@ -10,16 +10,22 @@ from clients.data.aside import pool_kept
 from clients.data.featured import data_set_of
 from clients.data.pool import Pool
 from clients.data.splits import Division, Part, Uneven, divided_records
+from clients.data.users import users_left_out
 from clients.models import MODELS
 from clients.models.devices import device_named
 from clients.models.gradients import Net
 from clients.models.losses import fitting_loss
+from clients.training.stobatch_checks import unused_records
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 
 Given = TypeVar("Given")
 MOST = 2  # studies that a process keeps prepared
+SAYS_WHOSE = {  # what names the user of each record, by kind of data
+    "Arrays": "users.npy beside x.npy", "Hub": 'user = "writer_id" or whatever column', "Leaf": "LEAF's own files",
+    "fp.run": "clients=ids",
+}  # fmt: skip
 _PREPARED: dict[str, Prepared] = {}
 
 
@@ -41,6 +47,15 @@ class Prepared:
     def study(self) -> Study:
         """The study that these records and this network are of, every setting found."""
         return self.plan.study
+
+    @property
+    def left_out(self) -> str | None:
+        """Which users, or which records of a study's clients, no client trains on, in words for a run's header."""
+        study, kept, owners = self.study, self.plan.kept, self.pool.owners
+        parts = [] if kept is None else [unused_records(study, self.pool, kept)]
+        if study.clients.by_user and owners is not None:
+            parts.append(users_left_out(owners, getattr(study.clients.division, "least", 1), study.clients.count))
+        return "; ".join(part for part in parts if part) or None
 
     def remember(self) -> None:
         """Have a cohort that is handed the study's text in this process find what is prepared, not load it again."""
@@ -111,6 +126,10 @@ def division_of(study: Study, pool: Pool) -> Division:
     if not pool.classes and (clients.split == "by-label" or getattr(clients.division, "by_label", False)):
         kind = clients.split if isinstance(clients.split, str) else clients.split.kind
         raise FedprivError(f"clients.split: {kind} is by classes, and labels here are numbers: iid, PowerSizes, …")
+    if pool.owners is None and clients.by_user:
+        kinds = {study.data.kind} & set(SAYS_WHOSE) or SAYS_WHOSE
+        how = ", ".join(f"{kind} by {SAYS_WHOSE[kind]}" for kind in kinds)
+        raise FedprivError(f"clients.split: {study.data.kind} data do not say here whose each record is: {how}")
     try:
         each, own = clients.records + apart, study.run.seed
         found = divided_records(clients.division, pool.y, clients.count, each, own, pool.owners)

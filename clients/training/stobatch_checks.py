@@ -111,7 +111,7 @@ def unused_records(study: Study, pool: Pool, kept: Kept) -> str | None:
     """Which records are in no fixed batch of a kept release, in words for a run's header; None where all are."""
     held = _in_batches(kept)
     own = study.clients.records % held
-    dealt = len(pool) - study.clients.count * study.clients.records
+    dealt = 0 if study.clients.by_user else len(pool) - study.clients.count * study.clients.records
     parts = [f"{own:,} of each client's {study.clients.records:,}, past its last pair of batches"] if own else []
     parts += [f"{dealt:,} of all {len(pool):,}, which no client has"] if dealt > 0 else []
     return "; ".join(parts) or None

@@ -1,8 +1,9 @@
 """Ways to deal records out unevenly: to clients of unlike labels, of unlike sizes, or both.
 
 The kinds of `[clients.split]`. Each is given the labels of a shuffled deck of `count · records` records and deals it
-whole, at least one record to everybody: a client without any would have no gradient, and nothing to send. The laws are
-those of Flower Datasets' partitioners, without its dependencies; draws are functions of the seed and the client.
+whole, at least one record to everybody: a client without any would have no gradient, and nothing to send. One that says
+`by_user = True` is given whose each record is instead, of all in the order in which they stand. The laws are those of
+Flower Datasets' partitioners, without its dependencies; draws are functions of the seed and the client.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.random import Generator
 from scipy.special import gammaincinv, ndtri
 
 from fedpriv._base.arrays import Numbers, Vector
-from fedpriv.errors import above, at_least_zero, at_most, limited, real, whole
+from fedpriv.errors import FedprivError, above, at_least_zero, at_most, limited, real, whole
 from fedpriv.population._apportioning import rounded, shares, uniform, with_least
 from fedpriv.randomness.streams import random_words, stream, words_of_clients
 from fedpriv.registry import Registry
@@ -36,7 +37,7 @@ class Dealing(Protocol):
         """Refuse a study that has so many records a client and asks of its split what they do not allow."""
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """Which of a shuffled deck's records each client of a simulation gets, given their labels."""
+        """Which of a shuffled deck's records each client gets, given their labels, or whose they are (`by_user`)."""
 
 
 Least = Annotated[int, whole, "records that everybody has; they come, one by one, from whoever has most"]
@@ -160,7 +161,45 @@ class LogNormalSizes:
         return _by_size(self.deviation * ndtri(uniform(words)), len(labels), self.least)
 
 
-SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSizes))
+@dataclass(frozen=True, kw_only=True)
+class Users:
+    """Each user that the data name is a client with its own records; where there are more than clients, some by lot.
+
+    Flower Datasets' NaturalIdPartitioner. With `shuffled` the same users have as many records as before, and which
+    they are is drawn: what is different then is due to whose the records are.
+    """
+
+    least: Annotated[int, whole, "records without which a user is no client; who is left out is said"] = 1
+    shuffled: Annotated[bool, "whether these users' records are dealt at random, as many to each as it has"] = False
+
+    by_user: ClassVar = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def check(self, records: int) -> None:
+        """Nothing to refuse: how many records a client has is the data's to say."""
+
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
+        """Which records each client gets, given whose each is (`labels` are users): client after client, in order.
+
+        >>> Users(least=2).dealt(np.array([0, 2, 1, 2, 0]), clients=2, seed=1)
+        Hands(places=array([0, 4, 1, 3]), sizes=array([2, 2]))
+        """
+        sizes = np.bincount(labels)
+        enough = np.flatnonzero(sizes >= self.least)
+        if not clients <= len(enough):
+            few = f" with at least {self.least:,} records" if self.least > 1 else ""
+            raise FedprivError(f"count = {clients:,}, but the data name {len(enough):,} users{few}: ask for fewer")
+        chosen = np.sort(enough[shuffled_numbers(len(enough), stream(seed, "split users"))[:clients]])
+        order = np.argsort(labels, kind="stable")
+        places = order[np.isin(labels[order], chosen)]
+        if self.shuffled:
+            places = places[shuffled_numbers(len(places), stream(seed, "split users' records"))]
+        return Hands(places, sizes[chosen])
+
+
+SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSizes, Users))
 
 
 def shuffled_numbers(count: int, rng: Generator) -> Numbers:

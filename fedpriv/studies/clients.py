@@ -58,6 +58,11 @@ class Clients:
         return self.split
 
     @property
+    def by_user(self) -> bool:
+        """Whether a study's clients are those whom its data name as whose each record is."""
+        return self.split == "natural" or getattr(self.division, "by_user", False)
+
+    @property
     def schedule(self) -> Participation:
         """The participation of a study's clients: an object that says which of them each round asks."""
         return PARTICIPATIONS.of(self.participation)

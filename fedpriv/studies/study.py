@@ -91,6 +91,12 @@ class Study:
             why = why if kept is None else f"{type(kept).__name__} has fixed batches: privacy.release.batch"
             raise FedprivError(f"training.batch = {self.training.batch}, but {why}")
         self._check_sampling()
+        divides = self.privacy.release is not None or self.training.divisor == "expected"
+        if self.clients.by_user and self.clients.records == 1 and divides:
+            raise FedprivError(
+                "clients.records is missing: releases and the divisor 'expected' divide by this number, which is "
+                "public and so must not come of data that say whose they are: clients.records = 20 or so"
+            )
         if self.privacy.release is not None and not self.training.is_plain:
             why = f"the local steps of a {self.privacy.release.kind} add up what it releases, as it is: leave it out"
             raise FedprivError(f"training.{'proximal' if self.training.proximal else 'optimiser'}: {why}")

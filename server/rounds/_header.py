@@ -8,7 +8,6 @@ from typing import Any
 
 from clients.data.identity import data_identity
 from clients.training.prepared import Prepared
-from clients.training.stobatch_checks import unused_records
 from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
 from fedpriv.errors import FedprivError
@@ -32,9 +31,11 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if plan.kept is not None:  # both ε's of what clients keep, and which records they leave out
         kept = {
-            "epsilons": prepared.plan.both_epsilons, "left_out": unused_records(study, prepared.pool, plan.kept),
+            "epsilons": prepared.plan.both_epsilons, "left_out": prepared.left_out,
             "releases": [event_as_data(each) for each in plan.events()],
         }  # fmt: skip
+    elif prepared.left_out:  # users without enough records, or more of them than clients
+        kept = {"left_out": prepared.left_out}
     turns: dict[str, Any] = {}
     if plan.private_sum is not None and in_turn(plan.private_sum):  # noise that changes: what all rounds are charged
         turns = {"in_turn": [event_as_data(each) for each in plan.events(study.run.rounds)]}

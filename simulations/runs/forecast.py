@@ -80,6 +80,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "votes": _votes_survived(plan),
         "accuracy_is": public_words(len(ready.pool.y_test), evaluation),
         **({"evaluation": evaluation} if evaluation else {}),
+        **({"left_out": ready.left_out} if ready.left_out else {}),
         "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(sent),
         "seconds": seconds + looks * look, "start_seconds": START,
     }  # fmt: skip
@@ -95,6 +96,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
+        *([f"  left out          {found['left_out']}"] if "left_out" in found else []),
         f"  {found['mechanism']}",
         *_promise_words(found),
         *(f"  {name:<18}{text}" for name, text in kept),

@@ -129,12 +129,6 @@ def run(
     with within_reach(given, alone=way.alone):
         changes = {**dict(changes_by_path(overrides)), **given.settings} if given.settings else overrides
         own = study_of(study, changes)
-        divides = own.privacy.release is not None or own.training.divisor == "expected"
-        if "clients.split" in given.settings and own.clients.records == 1 and divides:
-            raise FedprivError(
-                "clients.records is missing: releases and the divisor 'expected' divide by this number, which is "
-                "public and so must not come of data and clients=: overrides={'clients.records': …}"
-            )
         place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
         result = ran_result(own, place, made, way, quiet=quiet, on_round=on_round)
         return replace(read_run(_ended(result)), given=given.models)

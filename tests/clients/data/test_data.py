@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pytest import approx
 
 from clients import data as data_module
-from clients.data import DATA_SETS, DEBIAN, Arrays, Digits, Hub, Idx, Synthetic
+from clients.data import DATA_SETS, DEBIAN, Arrays, Digits, Hub, Idx, Leaf, Synthetic
 from clients.data.identity import PUBLISHED, Published, data_digest, data_identity, data_title, in_words
 from clients.data.pool import Pool
 from fedpriv.attacks._data import LabelFlip
@@ -503,10 +503,13 @@ def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "set").mkdir()
-    kinds = datasets.Features({"picture": datasets.Image(), "label": datasets.ClassLabel(num_classes=3)})
+    kinds = datasets.Features({
+        "picture": datasets.Image(), "label": datasets.ClassLabel(num_classes=3), "writer": datasets.Value("string"),
+    })  # fmt: skip
     for split, count in (("train", 30), ("test", 6)):
         images = [Image.fromarray(np.full((5, 4), number, np.uint8)) for number in range(count)]
         columns = {"picture": images, "label": [number % 3 for number in range(count)]}
+        columns["writer"] = [f"w{number % 7}" for number in range(count)]
         datasets.Dataset.from_dict(columns, features=kinds).to_parquet(str(tmp_path / "set" / f"{split}.parquet"))
     return tmp_path / "set"
 
@@ -518,12 +521,21 @@ def test_a_set_of_the_hub_is_read_in_the_order_it_is_stored_in(hub_set: Path) ->
     assert pool.y.tolist() == [number % 3 for number in range(30)]
 
 
+def test_a_column_of_the_hub_says_whose_each_record_is(hub_set: Path) -> None:
+    pool = Hub(name=str(hub_set), features="picture", user="writer").load()
+    assert pool.owners is not None
+    assert pool.owners.tolist() == [number % 7 for number in range(30)]
+    assert Hub(name=str(hub_set), features="picture").load().owners is None
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"features": "pictures"}, "has no column 'pictures' (did you mean 'picture'?); columns: picture, label"),
+        ({"user": "writter"}, "has no column 'writter' (did you mean 'writer'?)"),
+        ({"user": "picture"}, "picture: ids are whole numbers or words, one for each of 30 records, got uint8"),
         ({"test": "validation"}, "'validation' is not present"),
-        ({"subset": "other"}, "cannot be loaded by Flower Datasets (BuilderConfig 'other' not found"),
+        ({"subset": "other"}, "cannot be loaded by Flower Datasets (ValueError: BuilderConfig 'other' not found"),
         ({"label": "picture"}, "labels must be one number a record"),
     ],
 )
@@ -684,6 +696,7 @@ def test_every_set_can_be_made_by_its_name() -> None:
     assert DATA_SETS.made("Arrays", {"path": "mine"}) == Arrays("mine")
     assert DATA_SETS.made("Synthetic", {"records": 50}) == Synthetic(records=50)
     assert DATA_SETS.made("Hub", {"name": "a/b"}) == Hub("a/b")
+    assert DATA_SETS.made("Leaf", {"path": "mine"}) == Leaf("mine")
 
 
 REFUSED = [
@@ -702,6 +715,9 @@ REFUSED = [
     ("Arrays", {}, "Arrays needs path"),
     ("Arrays", {"path": "mine", "classes": 1}, "Arrays: classes must be at least 2, got 1"),
     ("Idx", {"classes": 2.5}, "classes must be a whole number, got 2.5"),
+    ("Hub", {"name": "a/b", "user": ""}, "user must be a word, got ''"),
+    ("Leaf", {}, "Leaf needs path"),
+    ("Leaf", {"path": ""}, "Leaf: path must name a directory, got ''"),
     ("Hub", {"name": "a/b", "classes": 70_000}, "classes must be at most 65536, got 70000"),
     ("Arrays", {"path": "mine", "held_out": 2.5}, "held_out must be a whole number, got 2.5"),
     ("Synthetic", {"classes": 1}, "classes must be at least 2"),
@@ -757,6 +773,7 @@ def test_the_list_says_what_is_here_and_what_is_not(
     assert {kind: row["here"] for kind, row in rows.items()} == dict.fromkeys(DATA_SETS, True) | {
         "Arrays": False,
         "Hub": False,
+        "Leaf": False,
     }
     expected = {"records": 30, "held_out": 8, "shape": [4, 3], "classes": 5, "path": str(tmp_path / "idx")}
     assert expected.items() <= rows["Idx"].items()

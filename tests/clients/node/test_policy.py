@@ -407,6 +407,7 @@ def test_a_nodes_own_data_are_dealt_to_its_own_clients_whatever_the_study_names(
         (TERMS.replace('mechanisms = "any"', 'mechanisms = ["Binomal"]'), "did you mean 'Binomial'"),
         (TERMS + 'data = { kind = "Arays", path = "x" }', "unknown data set 'Arays'"),
         (TERMS + 'data = { kind = "Digits" }', "data needs classes, .* add a line such as classes = 10"),
+        (TERMS + 'data = { kind = "Leaf", path = "x" }\nclasses = 3', "data: Leaf is of studies of many users"),
         (TERMS + "classes = 1", "classes must be at least 2"),
         (TERMS + "classes = 1000000", "classes must be at most 2.16 = 65536"),
         (TERMS + "attacks = 1", "attacks must be true or false"),

@@ -329,10 +329,10 @@ def test_ids_give_each_client_its_own_records(tmp_path: Path) -> None:
     pool = pool_in_memory((X, Y), clients=ids)
     assert pool.owners is not None
     assert set(pool.owners) == set(range(7))
-    whose = 'clients: split = "natural" is of data that say whose each record is, and these do not'
+    whose = "clients.split: Digits data do not say here whose each record is: Arrays by users.npy beside x.npy, "
     with pytest.raises(FedprivError, match=whose):
         fp.run("digits", tmp_path / "digits", overrides={"clients.split": "natural"}, quiet=True)
-    with pytest.raises(FedprivError, match="the data name 7 clients, but count = 9"):
+    with pytest.raises(FedprivError, match="count = 9, but the data name 7 users: ask for fewer"):
         divided_records("natural", pool.y, 9, 1, 1, pool.owners)
     held = divided_records("natural", pool.y, 7, 1, 1, pool.owners)
     assert [set(pool.owners[records_of(held, client)]) for client in range(7)] == [{client} for client in range(7)]
