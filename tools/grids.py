@@ -5,8 +5,8 @@
     python -m tools.grids runs/credible/report/cells.csv --rows defence --columns alphabet --worst attack
     … --minus "alphabet=five symbols"
 
-A field is the mean over seeds ± half of its 95% interval (Student's t). `--worst AXIS` takes of that axis, seed by seed,
-the place whose mean is the least (of a backdoor: the largest), as reports do. `--minus AXIS=LABEL` shows how much more
+A field is the mean over seeds ± half of its 95% interval (Student's t). `--worst AXIS` takes of that axis the place
+whose mean is the least (of a backdoor: the largest), as reports do. `--minus AXIS=LABEL` shows how much more
 each place has than the one of that label, seed by seed, in bold where the interval excludes 0.
 """
 
