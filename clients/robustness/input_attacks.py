@@ -34,7 +34,7 @@ Measure = Annotated[Norm, "the norm that size is of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fgsm:
-    """One step along the sign of the gradient, or in ℓ2 along the gradient. Goodfellow et al. 2014; [S] equation 7."""
+    """One step along the sign of the gradient, or in ℓ2 along the gradient. Goodfellow et al. 2015; [S] equation 7."""
 
     size: Size
     norm: Measure = "linf"

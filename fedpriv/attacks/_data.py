@@ -81,7 +81,7 @@ class TargetedFlip:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureNoise:
-    """x + N(0, deviation²) on every feature, in the units the model sees; each attacker its own."""
+    """x + N(0, deviation²) on every feature, in the units the model sees; each attacker its own. [P] appendix B.1.1."""
 
     deviation: Annotated[float, positive, "the noise's standard deviation, in the units the model sees"] = 1.0
 

@@ -95,7 +95,7 @@ class BitFlip:
 class PoisonedFl:
     """factor·‖x‖·v ⊙ s: one random direction s ∈ {−1, +1}ᵈ for all attackers in all rounds, so that it adds up.
 
-    Xie, Fang and Gong 2024 (PoisonedFL). v is a unit vector of sizes: |u − s·⟨u, s⟩/d|, u the way the model has come:
+    Xie, Fang and Gong 2025 (PoisonedFL). v is a unit vector of sizes: |u − s·⟨u, s⟩/d|, u the way the model has come:
     coordinates are pushed as far as honest clients move them. It needs nobody's update but its own, of norm ‖x‖. Where
     the paper takes its own last update off the last step, and that step's norm, this takes the projection on s off the
     whole way, and its own norm; and the paper lowers its factor from 8 when it sees it fail, this one keeps it.
