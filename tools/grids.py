@@ -7,7 +7,8 @@
 
 A field is the mean over seeds ± half of its 95% interval (Student's t). `--worst AXIS` takes of that axis the place
 whose mean is the least (of a backdoor: the largest), as reports do. `--minus AXIS=LABEL` shows how much more
-each place has than the one of that label, seed by seed, in bold where the interval excludes 0.
+each place has than the one of that label, seed by seed, in bold where the interval excludes 0. `--only AXIS=LABEL` leaves
+the rest out.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ Key = tuple[str, ...]
 BySeed = dict[int, float]
 
 
-def cells_by_place(file: str, axes: Sequence[str], measure: str) -> dict[Key, BySeed]:
-    """What a report's cells.csv has of a measure, at each place of some axes (the others share one value) by seed."""
+def cells_by_place(file: str, axes: Sequence[str], measure: str, only: dict[str, str]) -> dict[Key, BySeed]:
+    """What a report's cells.csv has of a measure, at each place of some axes by seed, of the rows that are `only`."""
     found: dict[Key, BySeed] = {}
     with open(file, encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
+            if any(row[axis] != label for axis, label in only.items()):
+                continue
             seeds = found.setdefault(tuple(row[axis] for axis in axes), {})
             if row[measure]:
                 if int(row["seed"]) in seeds:
@@ -78,14 +81,15 @@ def main() -> None:
         parser.add_argument(name, nargs="+", default=[], metavar="AXIS")
     parser.add_argument("--worst", metavar="AXIS")
     parser.add_argument("--minus", metavar="AXIS=LABEL")
+    parser.add_argument("--only", nargs="+", default=[], metavar="AXIS=LABEL")
     parser.add_argument("--digits", type=int, default=2)
     asked = parser.parse_args()
-    axes = [*asked.each, *asked.rows, *asked.columns]
+    axes, only = [*asked.each, *asked.rows, *asked.columns], dict(each.split("=", 1) for each in asked.only)
     if asked.worst and asked.worst not in axes:
-        found = cells_by_place(asked.file, [*axes, asked.worst], asked.measure)
+        found = cells_by_place(asked.file, [*axes, asked.worst], asked.measure, only)
         found = worst_of(found, len(axes), asked.measure == "backdoor")
     else:
-        found = cells_by_place(asked.file, axes, asked.measure)
+        found = cells_by_place(asked.file, axes, asked.measure, only)
     if asked.minus:
         axis, _, label = asked.minus.partition("=")
         words = less_those_at(found, axes.index(axis), label, asked.digits)
