@@ -7,7 +7,7 @@
 
 A field is the mean over seeds ± half of its 95% interval (Student's t). `--worst AXIS` takes of that axis the place
 whose mean is the least (of a backdoor: the largest), as reports do. `--minus AXIS=LABEL` shows how much more each place
-has than the one of that label, seed by seed, bold where the interval excludes 0. `--only AXIS=LABEL` leaves out all else.
+has than the one of that label, bold where the interval excludes 0. `--only AXIS=LABEL` leaves out all else.
 """
 
 from __future__ import annotations
