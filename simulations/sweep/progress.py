@@ -120,7 +120,7 @@ def selection_table(found: Mapping[str, Any]) -> str:
 def reached_words(found: Mapping[str, Any]) -> str:
     """What the best trial of a private choice reached, in words for its table; or that all failed, and why that did."""
     if "failed" in found:
-        return f"all trials failed, this one because: {found['failed']}"
+        return f"all trials failed: {found['failed']}"
     if found.get("accuracy") is None and found.get("r2") is None and found.get("evaluated"):
         return f"accuracy at least {share_words(found['evaluated']['low'])} by clients' answers"
     return " ".join(measured_words(found))
