@@ -132,7 +132,7 @@ def opened_selection(out: Path, facts: Mapping[str, Any]) -> Iterator[Callable[[
 
     def let_out(best: Trial) -> dict[str, Any]:
         """Write the best trial of a private choice into its directory: all that is told of it."""
-        found = {**facts, "state": ENDED, "place": dict(best.cell.place), **best.said}
+        found = {**facts, "state": ENDED, "place": {**best.cell.place, **best.cell.chosen}, **best.said}
         replace_file(out / STUDY, study_file.study_text(best.cell.study).encode(), mode=0o644)
         if best.weights:
             replace_file(out / MODEL, best.weights, mode=0o644)

@@ -207,7 +207,7 @@ def grid_to_choose_from(
     """
     whole = grid_of(source, dict(changes), axes_given)
     axes = axes_of(whole.table["sweep"])
-    for axis in axes:
+    for axis in (*axes, *whole.chosen):
         check_shared_settings(axis)
     left_out = tuple(axis.path for axis in axes if axis.path in SETTLED)
     kept = {path: own for path, own in whole.table["sweep"].items() if path not in SETTLED}
@@ -286,5 +286,5 @@ def unpaid_trials(
         affords = f"--trials {short_number(floor(100 * exp(low)) / 100)}"
     return FedprivError(
         f"--epsilon {short_number(epsilon)} does not pay for {short_number(law.mean)} trials on average, which need "
-        f"{rounded_up(needed)}: it pays for {affords} ({why})"
+        f"{rounded_up(needed)}: it pays for {affords}{f' ({why})' * bool(why)}"
     )

@@ -88,6 +88,8 @@ def sweep_table(result: Mapping[str, Any]) -> str:
         rows.append(
             ("together", f"{each['cells']:,} cells, had each noise of its own: {cost}, not the best one's own ε")
         )
+    if result["added_up"] and result["not_added"]:
+        rows.append(("", f"beside {result['not_added']:,} that promise nothing or are not known to the end: no ε"))
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

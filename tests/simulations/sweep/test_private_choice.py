@@ -30,7 +30,7 @@ from server import rounds
 from simulations.command_line import main
 from simulations.runs.direct import Here
 from simulations.sweep import _trials
-from simulations.sweep.private import Offer, priced_offer
+from simulations.sweep.private import Offer, priced_offer, run_selection
 
 STUDY = """
 about = "a small grid to choose from"
@@ -274,6 +274,17 @@ def test_an_axis_over_what_the_promise_is_of_is_refused_by_name(axis: str, named
     with pytest.raises(FedprivError, match=f"varies .*{named}") as refused:
         offer(f"{axis}\nserver.momentum = [0.1, 0.9]")
     assert "one value of" in str(refused.value)
+
+
+def test_what_is_chosen_at_each_place_is_one_more_axis_of_the_lot_and_checked_as_one(tmp_path: Path) -> None:
+    grid = '"server.step" = [0.1, 1.0]\n[sweep.chosen]\n"run.seed" = [5, 6]\n'
+    few = "data.aside=20", "clients.records=9"
+    with pytest.raises(FedprivError, match=r"varies clients.records, and --private"):
+        offer(grid + '"clients.records" = [8, 9]', few[0])
+    found = offer(grid + '"server.momentum" = [0.0, 0.9]', *few)
+    assert len(found.grid.cells) == 4
+    told = run_selection(found, tmp_path / "out")
+    assert set(told["place"]) == {"server.step", "server.momentum"}
 
 
 def test_seeds_and_targets_of_the_grid_are_left_out_and_told() -> None:
