@@ -58,7 +58,8 @@ def cohort_reply(
 @lru_cache(maxsize=2)
 def _cohort(study_text: str) -> Cohort:
     """The cohort of a study's text, its data and model prepared, kept in this process for the next round."""
-    return Cohort(prepared_before(study_text) or prepared_study(study_file.parsed_study(study_text)))
+    prepared = prepared_before(study_text) or prepared_study(study_file.parsed_study(study_text))
+    return Cohort(prepared, answers=prepared.study.privacy.noise == "cryptographic")
 
 
 def forget_all() -> None:
@@ -71,8 +72,8 @@ class Cohort:
     """What the clients of a study have in common; its scratch memory serves one thread.
 
     Records and the sources of noise are the study's, unless a client that is deployed has its own: `kept` is that of
-    noise drawn once for all. `answers` says that all do: who has no update sends that of one whose update is 0, for
-    whether there is one depends on its records, and a server chooses the model it is asked with.
+    noise drawn once for all. `answers` says that all do, as where noise is secret: who has no update sends that of one
+    whose update is 0, for whether there is one depends on its records, and a server chooses the model asked with.
     """
 
     def __init__(

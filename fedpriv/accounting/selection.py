@@ -25,6 +25,7 @@ from fedpriv.randomness.exact import bernoulli
 from fedpriv.settings import check_fields
 
 OUTWARD = 1 + 2.0**-40  # what floats lose in a few operations, many times over
+ROUNDED = 2.0**-50  # what a type II error close to 1 loses in its last digits: more than all of a tiny power
 MOST = 10_000.0  # trials on average: more than that nobody waits for
 CLOSE = 1e-4  # of ε₁, how near its least value the search ends
 USUAL = 1e-5  # the δ by which one of several witnesses is chosen: any is a proof
@@ -175,7 +176,7 @@ def power_each_way(account: Account) -> Vector:
     if len(composed) > 1:
         best = max(composed, key=lambda own: own.lower_epsilon(USUAL, ROUGH))
     bands = best.tradeoffs(FALSE_ALARMS, QUICK, LOWER)
-    powers = [1 - band.upper for band in bands]
+    powers = [np.maximum(1 - band.upper - ROUNDED, 0.0) for band in bands]
     return np.array([powers[0], powers[-1]])
 
 

@@ -19,7 +19,7 @@ from fedpriv import records
 from fedpriv._base.files import replace_file
 from fedpriv._base.spelling import short_number
 from fedpriv.accounting.selection import TrialLaw
-from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.errors import FAULTS, FedprivError
 from fedpriv.studies import file as study_file
 from server import rounds
 from server.directory import kept_alone
@@ -32,7 +32,9 @@ from simulations.sweep.grid import Cell
 FILE = "selection.json"  # what was chosen and what it cost, and before that: that it has been begun
 STUDY, MODEL = "selected.toml", "model.npz"  # of the cell that was chosen
 BEGUN, ENDED = "begun", "selected"  # how far it is
-SAID = ("accuracy", "r2", "accuracy_is", "evaluated", "labels", "rounds", "why", "data")  # of the best trial's result
+# What is said of the best trial's result: not its data, whose digest tells one record from another.
+SAID = ("accuracy", "r2", "accuracy_is", "evaluated", "labels", "rounds", "why")
+FAILED = "why is not told, for it may be of clients' records: a run of selected.toml, another release, says it"
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def tried_cell(cell: Cell, place: Path) -> Trial:
             result = rounds.run_rounds(cell.study, place, Here(), quiet=True)
             weights = read_run(place).export(place / MODEL).read_bytes()
             return Trial(cell, score_of(result), {name: result[name] for name in SAID if name in result}, weights)
-        except FAULTS as error:
-            return Trial(cell, -inf, {"failed": reason(error)}, b"")
+        except FAULTS:
+            return Trial(cell, -inf, {"failed": FAILED}, b"")
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
@@ -122,7 +124,6 @@ def opened_selection(out: Path, facts: Mapping[str, Any]) -> Iterator[Callable[[
 
     What it gives writes the best trial there, and says all that is let out.
     """
-    check_selection_directory(out)
     out.mkdir(parents=True, exist_ok=True)
 
     def written(told: Mapping[str, Any]) -> None:
@@ -131,7 +132,7 @@ def opened_selection(out: Path, facts: Mapping[str, Any]) -> Iterator[Callable[[
 
     def let_out(best: Trial) -> dict[str, Any]:
         """Write the best trial of a private choice into its directory: all that is told of it."""
-        found = {**facts, "state": ENDED, "place": dict(best.cell.place), **best.said}
+        found = {**facts, "state": ENDED, "place": {**best.cell.place, **best.cell.chosen}, **best.said}
         replace_file(out / STUDY, study_file.study_text(best.cell.study).encode(), mode=0o644)
         if best.weights:
             replace_file(out / MODEL, best.weights, mode=0o644)
@@ -139,5 +140,6 @@ def opened_selection(out: Path, facts: Mapping[str, Any]) -> Iterator[Callable[[
         return found
 
     with kept_alone(out):
+        check_selection_directory(out)  # again, now that no other can have chosen here since
         written({**facts, "state": BEGUN})
         yield let_out

@@ -19,6 +19,7 @@ from fedpriv._base.own_modules import look_for_modules
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.selection import Selection, TrialLaw, epsilon_of_all
+from fedpriv.aggregation import NeedsReference, rule_alone
 from fedpriv.curves.compose import Bounds
 from fedpriv.errors import FedprivError, positive, probability
 from fedpriv.randomness.cryptographic import cryptographic_generator
@@ -168,13 +169,29 @@ def study_costing(study: Study, own: float) -> Study:
 
 
 def dimension_to_price(study: Study) -> int:
-    """The coordinates of an update of a cell's study; refused where a private choice has no accuracy, or a budget."""
+    """The coordinates of an update of a cell's study; refused where no ε of a private choice speaks of its trial."""
+    check_messages_alone(study)
     pool = pool_of(study)
     if not len(pool.y_test) and study.evaluation is None:
         raise FedprivError("there is no accuracy to choose by: data.held_out, or an [evaluation]")
     if study.privacy.budget is not None:
         raise FedprivError("privacy.budget ends a run by what it has spent: --private takes --epsilon in its place")
     return net_of(study, pool).dimension
+
+
+def check_messages_alone(study: Study) -> None:
+    """Refuse, of a private choice, a study that takes clients' records past the messages that are charged."""
+    rule, attack = rule_alone(study.rule), study.attacker
+    if isinstance(rule, NeedsReference) and rule.needs_reference:
+        raise FedprivError(
+            f"aggregation: {study.aggregation.kind} takes an update of clients' records without noise, as if they were "
+            "the server's, and no ε of a choice covers what comes of it: another rule"
+        )
+    if getattr(attack, "source", None) is not None and hasattr(attack, "informed"):
+        raise FedprivError(
+            "attack: with a source its attackers train on other clients' records, which no message of theirs is "
+            "charged for, and no ε of a choice covers what comes of it: no source, or another attack"
+        )
 
 
 def grid_to_choose_from(
@@ -190,7 +207,7 @@ def grid_to_choose_from(
     """
     whole = grid_of(source, dict(changes), axes_given)
     axes = axes_of(whole.table["sweep"])
-    for axis in axes:
+    for axis in (*axes, *whole.chosen):
         check_shared_settings(axis)
     left_out = tuple(axis.path for axis in axes if axis.path in SETTLED)
     kept = {path: own for path, own in whole.table["sweep"].items() if path not in SETTLED}
@@ -269,5 +286,5 @@ def unpaid_trials(
         affords = f"--trials {short_number(floor(100 * exp(low)) / 100)}"
     return FedprivError(
         f"--epsilon {short_number(epsilon)} does not pay for {short_number(law.mean)} trials on average, which need "
-        f"{rounded_up(needed)}: it pays for {affords} ({why})"
+        f"{rounded_up(needed)}: it pays for {affords}{f' ({why})' * bool(why)}"
     )

@@ -88,6 +88,8 @@ def sweep_table(result: Mapping[str, Any]) -> str:
         rows.append(
             ("together", f"{each['cells']:,} cells, had each noise of its own: {cost}, not the best one's own ε")
         )
+    if result["added_up"] and result["not_added"]:
+        rows.append(("", f"beside {result['not_added']:,} that promise nothing or are not known to the end: no ε"))
     rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
@@ -120,7 +122,7 @@ def selection_table(found: Mapping[str, Any]) -> str:
 def reached_words(found: Mapping[str, Any]) -> str:
     """What the best trial of a private choice reached, in words for its table; or that all failed, and why that did."""
     if "failed" in found:
-        return f"all trials failed, this one because: {found['failed']}"
+        return f"all trials failed: {found['failed']}"
     if found.get("accuracy") is None and found.get("r2") is None and found.get("evaluated"):
         return f"accuracy at least {share_words(found['evaluated']['low'])} by clients' answers"
     return " ".join(measured_words(found))

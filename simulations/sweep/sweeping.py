@@ -105,7 +105,8 @@ def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | 
                     why = next((each["why"] for each in tried["failures"]), "no trial measured an accuracy")
                     raise FedprivError(f"{out}: nothing could be chosen, at no place: {why}")
                 found = with_trials(worked(with_choices(grid, choices)), tried, grid.runs)
-        return found | {"added_up": read_sweep(out).added_up}
+        told = read_sweep(out)
+        return found | {"added_up": told.added_up, "not_added": told.not_added}
 
 
 def with_trials(found: Mapping[str, Any], tried: Mapping[str, Any], cells: int) -> dict[str, Any]:

@@ -185,10 +185,14 @@ def price_of_looking(sweep: Sweep) -> list[str]:
     ]
     if not told:
         return []
+    beside = ", each sum of its own cells alone" * (len(told) > 1)
+    if sweep.not_added:
+        beside += f"; {_cells(sweep.not_added)} more, begun, that promise nothing or are not known to the end: no sum"
     return [
         "To look at all cells and take the best costs what they add up to, not the best one's own ε: had each drawn "
-        f"noise of its own, {'; '.join(told)}, certified. Cells of one seed share their noise, which no ε covers. On "
-        "public data choosing costs nobody anything; on others', fedpriv sweep --private chooses at an ε of its own."
+        f"noise of its own, {'; '.join(told)}, certified{beside}. Cells of one seed share their noise, "
+        "which no ε covers. On public data choosing costs nobody anything; on "
+        "others', fedpriv sweep --private chooses at an ε of its own."
     ]
 
 

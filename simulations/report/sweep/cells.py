@@ -154,11 +154,10 @@ class Sweep:
     def added_up(self) -> list[dict[str, Any]]:
         """What all cells of the sweep that were trained, trials too, come to: who looks at all pays that.
 
-        A dict for each unit and adjacency, at the smallest δ of its cells. Those that promise nothing, or whose events
-        cannot be costed here, are left out of it: nothing that finite covers them.
+        A dict for each unit and adjacency, of its own cells alone, at the smallest δ of theirs.
         """
         found: dict[tuple[str, str], list[tuple[tuple[Event, ...], float]]] = {}
-        for run in (cell.ran for cell in self.trained if cell.ran):
+        for run in self._costed:
             if run.guarantee is not None and run.given is not None:
                 unit, _, adjacency, delta = run.guarantee
                 found.setdefault((unit, adjacency), []).append((run.given, delta))
@@ -169,6 +168,20 @@ class Sweep:
             facts = {"cells": len(runs), "epsilon": epsilon, "delta": delta}
             told.append({**facts, "unit": unit, "adjacency": adjacency})
         return told
+
+    @property
+    def not_added(self) -> int:
+        """How many cells were begun, trials too, that no ε of `added_up` counts.
+
+        Those promise nothing, or what they gave away is not known here: of a class of one's own, or cut short.
+        """
+        return sum(cell.state != "missing" for cell in (*self.cells, *self.trials)) - len(self._costed)
+
+    @cached_property
+    def _costed(self) -> list[Ran]:
+        """The runs of cells, trials too, of which it is known what they promise and what they gave away."""
+        ran = [cell.ran for cell in self.trained if cell.ran]
+        return [run for run in ran if run.guarantee is not None and run.given is not None]
 
     @cached_property
     def ran(self) -> list[Ran]:
@@ -269,7 +282,9 @@ def _ran(run: Run) -> Ran:
 
 
 def events_given(run: Run) -> tuple[Event, ...] | None:
-    """What a cell's run gave away of its worst client; None where its records name what cannot be costed here."""
+    """What a cell's run gave away of its worst client; None where its records do not end, or name what is not here."""
+    if run.records.end is None:  # more may have been asked than they tell
+        return None
     try:
         return run.account.spent if run.account else ()
     except FedprivError:  # a mechanism of one's own that is not here, or records that do not say

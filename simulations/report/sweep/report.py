@@ -72,6 +72,7 @@ def sweep_summary(grid: Grid) -> dict[str, Any]:
         "best": list(map(grid.defence, standings.ranking.first)),
         "defences": [_summed(standings, each, opened) for each in standings.order],
         "added_up": sweep.added_up,
+        "not_added": sweep.not_added,
         "said": _said(standings),
     }  # fmt: skip
 

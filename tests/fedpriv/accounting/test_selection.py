@@ -131,6 +131,15 @@ def test_both_bounds_are_close_and_above_those_of_one_trial(event: object, mean:
     assert own.upper < high
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 0.4])
+@pytest.mark.parametrize("mean", [1, 2, 1e4])
+def test_a_witness_of_little_reaches_no_more_than_the_rounding_of_its_errors(epsilon: float, mean: float) -> None:
+    """Of false alarms so rare as the last digit of 1, a power is that digit alone: ln 1.58, at any ε of a trial."""
+    event = by_hand(RandomisedResponse(clip=1, levels=1, epsilon=epsilon))
+    low, high = Selection(TrialLaw.geometric(mean), ((event,),)).epsilon(0.0).bounds
+    assert 0.99 * epsilon <= low <= high <= 3 * epsilon * (1 + 1e-6)
+
+
 def test_one_trial_costs_itself_whatever_may_be_chosen_from() -> None:
     account = Account((EVENTS[0],))
     assert Selection(TrialLaw.geometric(1), ((EVENTS[0],),) * 64).upper_epsilon(1e-5) == approx(

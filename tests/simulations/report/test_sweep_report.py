@@ -640,3 +640,8 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path) -> None:
     one = results["SignFlip"]["epsilon"]["upper"]
     assert 1.3 * one < together["epsilon"] < 2 * one  # more than √2 of it or so, and less than both added
     assert f"2 cells come to ε ≤ {rounded_up(together['epsilon'])} at δ = 1e-5" in " ".join(report(tmp_path).split())
+    told = tmp_path / "cells" / cells[0]["id"] / "records.jsonl"
+    told.write_text("".join(told.read_text().splitlines(keepends=True)[:-1]))
+    cut = json.loads(report(tmp_path, "--no-html", "--json"))
+    assert [each["cells"] for each in cut["added_up"]] == [1]  # not two, of which the cut one were free
+    assert cut["not_added"] == 1

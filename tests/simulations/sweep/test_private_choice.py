@@ -28,8 +28,9 @@ from fedpriv.mechanisms import RandomisedResponse
 from fedpriv.randomness.exact import bernoulli
 from server import rounds
 from simulations.command_line import main
+from simulations.runs.direct import Here
 from simulations.sweep import _trials
-from simulations.sweep.private import Offer, priced_offer
+from simulations.sweep.private import Offer, priced_offer, run_selection
 
 STUDY = """
 about = "a small grid to choose from"
@@ -102,6 +103,7 @@ def test_nothing_but_the_chosen_cell_is_left(study: Path, tmp_path: Path, monkey
         assert sum(model[name].size for name in model) == 18
     told = (out / "selection.json").read_text()
     assert "seconds" not in told
+    assert "data" not in found  # whose digest would tell one record from another
     assert found["trials"] == {"mean": 3.0, "law": "geometric"}  # and not how many there were
 
 
@@ -161,15 +163,24 @@ def test_noise_is_of_no_seed_so_that_two_trials_of_a_cell_differ(tmp_path: Path)
     assert cell.study.server.retries == 0
 
 
+def test_a_client_without_an_update_answers_in_a_trial_as_any_other_does(tmp_path: Path) -> None:
+    """A silent one would tell, past its noise, that a record of its own is one that no update is made of."""
+    huge = offer("server.step = [0.1]", "attack={kind='NonFinite'}", "clients.byzantine=2").grid.cells[0]
+    found = rounds.run_rounds(huge.study, tmp_path / "run", Here(), quiet=True)
+    assert not found["failed"]
+    assert found["rounds"] == 3
+
+
 def test_where_every_trial_fails_that_is_what_is_let_out(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any, **__: Any) -> None:
-        raise RuntimeError("nothing works")
+        raise RuntimeError("client 7 holds a record of class 2")
 
     monkeypatch.setattr(rounds, "run_rounds", failing)
     out = study.parent / "out"
     assert chosen(study, "--out", str(out)) == 1
     found = json.loads((out / "selection.json").read_text())
-    assert found["failed"] == "RuntimeError: nothing works"
+    assert "class 2" not in json.dumps(found)
+    assert "may be of clients' records" in found["failed"]
     assert not (out / "model.npz").exists()
 
 
@@ -265,6 +276,17 @@ def test_an_axis_over_what_the_promise_is_of_is_refused_by_name(axis: str, named
     assert "one value of" in str(refused.value)
 
 
+def test_what_is_chosen_at_each_place_is_one_more_axis_of_the_lot_and_checked_as_one(tmp_path: Path) -> None:
+    grid = '"server.step" = [0.1, 1.0]\n[sweep.chosen]\n"run.seed" = [5, 6]\n'
+    few = "data.aside=20", "clients.records=9"
+    with pytest.raises(FedprivError, match=r"varies clients.records, and --private"):
+        offer(grid + '"clients.records" = [8, 9]', few[0])
+    found = offer(grid + '"server.momentum" = [0.0, 0.9]', *few)
+    assert len(found.grid.cells) == 4
+    told = run_selection(found, tmp_path / "out")
+    assert set(told["place"]) == {"server.step", "server.momentum"}
+
+
 def test_seeds_and_targets_of_the_grid_are_left_out_and_told() -> None:
     found = offer('"run.seed" = [7, 8]\n"privacy.epsilon" = [1.0, 100.0]\n"server.step" = [0.1, 1.0]')
     assert set(found.left_out) == {"run.seed", "privacy.epsilon"}
@@ -296,6 +318,11 @@ def test_a_choice_that_cannot_be_so_cheap_names_the_trials_that_it_pays_for() ->
         (["privacy.budget=3"], "privacy.budget"),
         (["attack={kind='Ipm', knowledge='everything'}", "clients.byzantine=2"], "cannot be foreseen"),
         (["privacy.trust=central", "aggregation={kind='PrivateMean'}"], "noise"),
+        (["aggregation={kind='FlTrust', root=9}"], "FlTrust takes an update of clients' records without noise"),
+        (
+            ["attack={kind='Backdoor', source=1, features=[0]}", "clients.byzantine=2"],
+            "with a source its attackers train on other clients' records",
+        ),
     ],
 )
 def test_what_no_price_speaks_of_is_refused(changes: list[str], why: str) -> None:
