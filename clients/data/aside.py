@@ -1,4 +1,4 @@
-"""Training records set aside for the server to choose settings by: no client has one, and the test has none."""
+"""Training records set aside for the server, to choose settings and to trust by: no client's, none of the test's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _parted(pool: Pool, aside: int, measured: bool) -> Pool:
     """A pool without the records set aside, of every class its share, always the same ones; kept in this process."""
     taken = np.sort(evenly_by_label(np.asarray(pool.y), aside))
     kept = np.delete(np.arange(len(pool)), taken)
-    left = replace(pool, x=pool.x[kept], y=pool.y[kept], owners=None if pool.owners is None else pool.owners[kept])
+    own = replace(pool, x=pool.x[taken], y=pool.y[taken], owners=None)
+    owners = None if pool.owners is None else pool.owners[kept]
+    left = replace(pool, x=pool.x[kept], y=pool.y[kept], owners=owners, aside=own)
     if not measured:
         return left
     stored = np.asarray(pool.x[taken])

@@ -41,6 +41,7 @@ class Pool:
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
     owners: Numbers | None = None  # whose each training record is, from client 0 on; None where the data do not say
+    aside: Pool | None = None  # records set aside for the server: no client's, and none of the test's
     features: Mapping[str, Any] | None = (
         None  # what x was made by, and of records of which shape; None: x is the records
     )

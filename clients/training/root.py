@@ -17,20 +17,23 @@ from fedpriv.studies.study import Study
 
 
 def check_root(study: Study, pool: Pool) -> None:
-    """Refuse a study whose rule (FlTrust) wants more records of the server's own than the pool holds."""
-    rule = rule_alone(study.rule)
-    if isinstance(rule, NeedsReference) and rule.needs_reference and rule.root > len(pool):
-        raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
+    """Refuse a study whose rule (FlTrust) wants more records of the server's own than are set aside for it."""
+    rule, held = rule_alone(study.rule), len(pool.aside) if pool.aside else 0
+    if isinstance(rule, NeedsReference) and rule.needs_reference and rule.root > held:
+        raise FedprivError(
+            f"aggregation: {study.aggregation.kind} takes root = {rule.root:,} records of the server's own, and "
+            f"data.aside sets {held:,} aside: data.aside = {rule.root} (of records that are clients' no ε would hold)"
+        )
 
 
 def root_update(prepared: Prepared, weights: Floats) -> Vector | None:
     """The server's own update, as an honest client would compute it from the server's records: FlTrust's measure.
 
-    The records are drawn once from the training data, as in the paper: they may be some client's too. None for a rule
-    that asks for no such update.
+    They are drawn once from those set aside, which no client holds: what comes of them no client's ε need cover. None
+    for a rule that asks for no such update.
     """
-    rule, study, pool, net = rule_alone(prepared.plan.rule), prepared.study, prepared.pool, prepared.net
-    if not isinstance(rule, NeedsReference) or not rule.needs_reference:
+    rule, study, pool, net = rule_alone(prepared.plan.rule), prepared.study, prepared.pool.aside, prepared.net
+    if pool is None or not isinstance(rule, NeedsReference) or not rule.needs_reference:
         return None
     chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
     training, update = study.training, np.empty((1, net.dimension), np.float32)

@@ -27,7 +27,9 @@ class FlTrust:
     array([3., 4.])
     """
 
-    root: Annotated[int, whole, "records drawn from the training data: the server has a copy of them"]
+    root: Annotated[
+        int, whole, "records of the server's own, drawn from those set aside (data.aside), which no client holds"
+    ]
 
     needs_rows: ClassVar[bool] = True
     needs_reference: ClassVar[bool] = True
@@ -66,7 +68,9 @@ class MoNna:
     """
 
     byzantine: Attackers
-    root: Annotated[int, whole, "records drawn from the training data: the server has a copy of them"]
+    root: Annotated[
+        int, whole, "records of the server's own, drawn from those set aside (data.aside), which no client holds"
+    ]
 
     needs_rows: ClassVar[bool] = True
     needs_reference: ClassVar[bool] = True

@@ -19,7 +19,6 @@ from fedpriv._base.own_modules import look_for_modules
 from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.selection import Selection, TrialLaw, epsilon_of_all
-from fedpriv.aggregation import NeedsReference, rule_alone
 from fedpriv.curves.compose import Bounds
 from fedpriv.errors import FedprivError, positive, probability
 from fedpriv.randomness.cryptographic import cryptographic_generator
@@ -181,12 +180,7 @@ def dimension_to_price(study: Study) -> int:
 
 def check_messages_alone(study: Study) -> None:
     """Refuse, of a private choice, a study that takes clients' records past the messages that are charged."""
-    rule, attack = rule_alone(study.rule), study.attacker
-    if isinstance(rule, NeedsReference) and rule.needs_reference:
-        raise FedprivError(
-            f"aggregation: {study.aggregation.kind} takes an update of clients' records without noise, as if they were "
-            "the server's, and no ε of a choice covers what comes of it: another rule"
-        )
+    attack = study.attacker
     if getattr(attack, "source", None) is not None and hasattr(attack, "informed"):
         raise FedprivError(
             "attack: with a source its attackers train on other clients' records, which no message of theirs is "

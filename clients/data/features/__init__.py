@@ -82,7 +82,7 @@ class BesideData:
     """What a study's [data] table says besides the settings of its kind."""
 
     features: Annotated[Kind | None, FEATURES, "what is made of each record, for a model to see in its place"] = None
-    aside: Annotated[int, natural, "training records set aside for the server, to choose settings by"] = 0
+    aside: Annotated[int, natural, "training records set aside for the server, to choose settings and to trust by"] = 0
     measure: Annotated[Literal["held-out", "aside"], "the records that accuracy is measured on"] = "held-out"
 
     def __post_init__(self) -> None:

@@ -564,7 +564,7 @@ def test_a_rule_that_could_never_work_is_refused_before_the_first_round(
 
 RUN = """
 name = "run"
-data = { kind = "Digits", held_out = 360, divide = 16.0, subtract = 0.3 }
+data = { kind = "Digits", held_out = 360, divide = 16.0, subtract = 0.3, aside = 100 }
 clients = { count = 40, records = 10, byzantine = 0.2 }
 privacy = { mechanism = { kind = "Plain", clip = 1.0 } }
 attack.kind = "SignFlip"
@@ -591,9 +591,10 @@ def test_a_run_learns_and_its_records_do_not_depend_on_cohorts(table: str, tmp_p
     assert written[0] == written[1]
 
 
-def test_the_server_cannot_hold_more_records_than_there_are(tmp_path: Path) -> None:
+def test_the_servers_own_records_are_set_aside_or_the_rule_is_refused(tmp_path: Path) -> None:
     own = study_file.parsed_study(RUN, overrides=['aggregation={kind="FlTrust", root=9999}'])
-    with pytest.raises(FedprivError, match="aggregation: root = 9999 records, where the data holds 1437"):
+    why = r"FlTrust takes root = 9,999 records of the server.s own, and data.aside sets 100 aside: data.aside = 9999"
+    with pytest.raises(FedprivError, match=why):
         rounds.run_rounds(own, tmp_path / "run", Here(1), quiet=True)
     assert not (tmp_path / "run").exists()
 

@@ -107,7 +107,7 @@ CHAINS = {
     "votes": ["aggregation={kind='MajorityVote', ties='random'}"],
     "a chain that draws": ["aggregation={kind='Median', before=[{kind='Bucketing', size=2}]}"],
     "a norm-trimmed sum": ["aggregation={kind='NormTrimmedSum', dropped=12}"],
-    "the server's own update": ["aggregation={kind='FlTrust', root=30}"],
+    "the server's own update": ["aggregation={kind='FlTrust', root=30}", "data.aside=30"],
     "floats": [PLAIN],
     "signs without a decoder": [
         "privacy.mechanism={kind='NoisySign', clip=1.0, noise=0.2}", "aggregation.kind=MajorityVote"

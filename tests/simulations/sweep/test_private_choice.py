@@ -318,7 +318,6 @@ def test_a_choice_that_cannot_be_so_cheap_names_the_trials_that_it_pays_for() ->
         (["privacy.budget=3"], "privacy.budget"),
         (["attack={kind='Ipm', knowledge='everything'}", "clients.byzantine=2"], "cannot be foreseen"),
         (["privacy.trust=central", "aggregation={kind='PrivateMean'}"], "noise"),
-        (["aggregation={kind='FlTrust', root=9}"], "FlTrust takes an update of clients' records without noise"),
         (
             ["attack={kind='Backdoor', source=1, features=[0]}", "clients.byzantine=2"],
             "with a source its attackers train on other clients' records",
