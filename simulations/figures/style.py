@@ -96,6 +96,7 @@ def letters_across(letters: int) -> int:
 def house_style() -> Iterator[None]:
     """While it lasts, matplotlib draws as all our figures look: colours, thin grid lines, letters."""
     with mpl.rc_context({
+        "text.parse_math": False,  # labels are somebody's words, in which $ is money
         "font.size": in_points(9), "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED,
         "axes.edgecolor": MUTED, "axes.titlecolor": INK, "axes.titlesize": in_points(9.5), "axes.titleweight": "bold",
         "axes.titlelocation": "left",

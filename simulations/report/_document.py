@@ -85,7 +85,7 @@ def tile(value: str, what: str) -> str:
 
 def figure(drawn: Picture) -> str:
     """HTML of a picture on a report's page, with a title, a note, and words for who cannot see it."""
-    svg = re.sub("^<svg", f'<svg role="img" aria-label="{escape(drawn.alt)}"', drawn.svg)
+    svg = f'<svg role="img" aria-label="{escape(drawn.alt)}"{drawn.svg.removeprefix("<svg")}'
     note = f"<figcaption>{escape(drawn.note)}</figcaption>" if drawn.note else ""
     title = f"<h3>{escape(drawn.title)}</h3>" if drawn.title else ""
     return f'<figure id="{drawn.name}">{title}{svg}{note}</figure>'

@@ -585,7 +585,7 @@ def test_the_same_records_make_the_same_page_of_a_sweep(tmp_path: Path) -> None:
 
 
 def test_names_of_values_never_become_markup_and_never_meet(tmp_path: Path) -> None:
-    labels = ["<b>|&", "v1.0", "v1"]
+    labels = ["<b>|&", "v1.0", "v1", "\\input{it}", "$a^$"]  # the last is no mathematics
     sweep = write_sweep(tmp_path / "out", {"aggregation": labels}, lambda *_: 0.8)
     report(sweep)
     assert "<b>|" not in page(sweep)
