@@ -3,6 +3,7 @@
     python -m tools.grids runs/backdoors/report/cells.csv --measure backdoor --rows defence \
         --columns attack clients.byzantine --each alphabet
     python -m tools.grids runs/credible/report/cells.csv --rows defence --columns alphabet --worst attack
+    python -m tools.grids runs/credible/report/cells.csv --rows defence --columns attack --each alphabet --heat FILE.png
     … --minus "alphabet=five symbols"
 
 A field is the mean over seeds ± half of its 95% interval (Student's t). `--worst AXIS` takes of that axis the place
@@ -16,6 +17,9 @@ import argparse
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
+
+import numpy as np
+from matplotlib import pyplot
 
 from simulations.figures.intervals import interval_of, interval_words, paired_interval
 
@@ -71,6 +75,26 @@ def markdown_table(words: dict[Key, str], rows: int, each: Key) -> Iterable[str]
         yield f"| {', '.join(row)} | " + " | ".join(here.get((*row, *column), "–") for column in columns) + " |"
 
 
+def draw_heat(found: dict[Key, BySeed], rows: int, each: int, file: str) -> None:
+    """Write a picture of a sweep's means: a panel for each of the first labels, below one another, light where high."""
+    panels: dict[Key, dict[tuple[Key, Key], float]] = {}
+    for key, seeds in found.items():
+        panels.setdefault(key[:each], {})[key[each : each + rows], key[each + rows :]] = fmean(seeds.values())
+    shown = pyplot.subplots(len(panels), 1, figsize=(10, 7.2 * len(panels)), squeeze=False, layout="constrained")
+    for axes, (title, values) in zip(shown[1].flat, panels.items(), strict=True):
+        lines, columns = (list(dict.fromkeys(place[at] for place in values)) for at in (0, 1))
+        table = np.array([[values[line, column] for column in columns] for line in lines])
+        axes.imshow(table, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        for row, column in np.ndindex(*table.shape):
+            dark = table[row, column] < 0.5
+            told = f"{table[row, column]:.2f}".lstrip("0")
+            axes.text(column, row, told, ha="center", va="center", color="w" if dark else "k", fontsize=8)
+        axes.set_xticks(range(len(columns)), [", ".join(each) for each in columns], rotation=60, ha="right")
+        axes.set_yticks(range(len(lines)), [", ".join(line) for line in lines])
+        axes.set_title(", ".join(title), loc="left")
+    shown[0].savefig(file, dpi=120)
+
+
 def main() -> None:
     """Print what the command line asks for of a sweep's cells."""
     parser = argparse.ArgumentParser(prog="python -m tools.grids", description=__doc__.partition("\n")[0])
@@ -82,6 +106,7 @@ def main() -> None:
     parser.add_argument("--minus", metavar="AXIS=LABEL")
     parser.add_argument("--only", nargs="+", default=[], metavar="AXIS=LABEL")
     parser.add_argument("--digits", type=int, default=2)
+    parser.add_argument("--heat", metavar="FILE.png", help="a picture of the means, in the place of tables")
     asked = parser.parse_args()
     axes, only = [*asked.each, *asked.rows, *asked.columns], dict(each.split("=", 1) for each in asked.only)
     if asked.worst and asked.worst not in axes:
@@ -89,6 +114,9 @@ def main() -> None:
         found = worst_of(found, len(axes), asked.measure == "backdoor")
     else:
         found = cells_by_place(asked.file, axes, asked.measure, only)
+    if asked.heat:
+        draw_heat(found, len(asked.rows), len(asked.each), asked.heat)
+        return
     if asked.minus:
         axis, _, label = asked.minus.partition("=")
         words = less_those_at(found, axes.index(axis), label, asked.digits)
