@@ -9,7 +9,7 @@ import numpy as np
 from clients.data.pool import Pool
 from clients.models.arrays import Floats
 from clients.training.prepared import Prepared
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.aggregation import NeedsReference, rule_alone
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
@@ -35,11 +35,15 @@ def root_update(prepared: Prepared, weights: Floats) -> Vector | None:
     rule, study, pool, net = rule_alone(prepared.plan.rule), prepared.study, prepared.pool.aside, prepared.net
     if pool is None or not isinstance(rule, NeedsReference) or not rule.needs_reference:
         return None
-    chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
     training, update = study.training, np.empty((1, net.dimension), np.float32)
-    batches = repeat(pool.batch(chosen[None]), training.local_steps)
+    batches = repeat(pool.batch(root_records(study.run.seed, pool, rule.root)[None]), training.local_steps)
     stepping, proximal = training.stepping, training.proximal
     net.updates(weights, batches, training.learning_rate, update, optimiser=stepping, proximal=proximal)
     if net.failures:
         raise FedprivError(f"the server's own update: {net.failures[0]}")
     return np.asarray(prepared.plan.channel.bounded(update).applied[0])
+
+
+def root_records(seed: int, aside: Pool, root: int) -> Numbers:
+    """Which of the records set aside a study's server trusts by: so many of them, the same in all rounds."""
+    return np.sort(stream(seed, "root").choice(len(aside), root, replace=False, shuffle=False))
