@@ -153,7 +153,7 @@ def run(directory: Path, rule: str, *overrides: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["Plain", "Votes", "Weighs", "AsksTheServer", "Draws", "Assumes"])
 def test_a_rule_of_ones_own_is_called_in_every_round(name: str, own: Any, tmp_path: Path) -> None:
-    result = run(tmp_path / "run", f"ownrules:{name}")
+    result = run(tmp_path / "run", f"ownrules:{name}", *["data.aside=7"] * (name == "AsksTheServer"))
     assert result["skipped"] == 0
     assert len(own.CALLS) == 3  # a rehearsal and two rounds
     if name == "Assumes":
