@@ -26,6 +26,7 @@ from simulations.report.run.runs import Run, study_text
 FORMAT = 1  # of the index
 INDEX = "sweep.json"  # the file that makes a directory a sweep's
 State = Literal["done", "untried", "unfinished", "failed", "missing"]  # untried: its attack failed every time
+Promise = tuple[str, Word, str, float]  # what a cell promises: unit, trust, adjacency, δ
 
 WORDS: dict[State, str] = {"untried": "not tried"}  # of states whose name is none
 
@@ -63,7 +64,7 @@ class Ran:
     mu: dict[str, float] | None  # μ at its end, from both sides
     beta: dict[str, dict[str, float]] | None  # β at its end by α, from both sides
     upper: float | None
-    guarantee: tuple[str, Word, str, float] | None  # unit, trust, adjacency, δ; None without noise
+    guarantee: Promise | None  # None without noise
     client_bytes: int  # of one client in one round
     bytes_up: int | None  # of all clients in all rounds; None where who was drawn is secret, and who failed
     rejected: Mapping[str, int]  # messages that did not count, by reason
@@ -157,10 +158,8 @@ class Sweep:
         A dict for each unit and adjacency, of its own cells alone, at the smallest δ of theirs.
         """
         found: dict[tuple[str, str], list[tuple[tuple[Event, ...], float]]] = {}
-        for run in self._costed:
-            if run.guarantee is not None and run.given is not None:
-                unit, _, adjacency, delta = run.guarantee
-                found.setdefault((unit, adjacency), []).append((run.given, delta))
+        for (unit, _, adjacency, delta), given in self._costed:
+            found.setdefault((unit, adjacency), []).append((given, delta))
         told = []
         for (unit, adjacency), runs in found.items():
             delta = min(delta for _, delta in runs)
@@ -178,10 +177,10 @@ class Sweep:
         return sum(cell.state != "missing" for cell in (*self.cells, *self.trials)) - len(self._costed)
 
     @cached_property
-    def _costed(self) -> list[Ran]:
-        """The runs of cells, trials too, of which it is known what they promise and what they gave away."""
-        ran = [cell.ran for cell in self.trained if cell.ran]
-        return [run for run in ran if run.guarantee is not None and run.given is not None]
+    def _costed(self) -> list[tuple[Promise, tuple[Event, ...]]]:
+        """What cells, trials too, promise and what they gave away, of those of which both are known."""
+        both = [(cell.ran.guarantee, cell.ran.given) for cell in self.trained if cell.ran]
+        return [(promise, given) for promise, given in both if promise is not None and given is not None]
 
     @cached_property
     def ran(self) -> list[Ran]:
